@@ -99,7 +99,8 @@ func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	}
 	live := c.From
 	asBefore := resource.Owned{Ours: record.Earlier}.StillOurs(live) // such as an address that a later apply replaced
-	if asBefore || !record.StillOurs(live) {
+	ours := record.StillOurs(live) || kind.Between != nil && kind.Between(a, record, live)
+	if asBefore || !ours {
 		act.Forget = append(act.Forget, a)
 		if !asBefore {
 			act.Kept = append(act.Kept, resource.Change{Attribute: c.Attribute, From: record.Ours, To: live, Atom: a})

@@ -27,6 +27,9 @@ func ownable() resource.Kinds {
 		c.Disruption = resource.LinkFlap
 		return c, map[string]string{"guarded": "the operator's own"}[a.Thing()], nil
 	}
+	k.Between = func(_ resource.Atom, o resource.Owned, live string) bool {
+		return o.Ours == "pfc, off" && live == "off"
+	}
 	k.ApplyUndo = func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { return nil }
 	return resource.Kinds{k}
 }
@@ -41,7 +44,7 @@ func record(fabric string, atoms map[resource.Atom]resource.Owned, roster ...str
 
 func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 	snap := &facts.Snapshot{}
-	values.Put(snap, map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2"})
+	values.Put(snap, map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2", "half": "off"})
 	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{
 		"k ours":    {Earlier: "1", Ours: "2"},
 		"k moved":   {Earlier: "1", Ours: "2"},
@@ -49,8 +52,9 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 		"k gone":    {Earlier: "1", Ours: "2"},
 		"k guarded": {Earlier: "1", Ours: "2"},
 		"k tabs":    {Earlier: "0", Ours: "1 2"},
+		"k half":    {Earlier: "on", Ours: "pfc, off"},
 	})}}})
-	if n := p.Changes(); n != 2 {
+	if n := p.Changes(); n != 3 {
 		t.Errorf("%d changes: what stays is no change", n)
 	}
 	var shown, kept []string
@@ -81,7 +85,7 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 			forgotten = append(forgotten, x.Thing())
 		}
 	}
-	if got := strings.Join(changed, " "); got != "ours=1 tabs=0" {
+	if got := strings.Join(changed, " "); got != "half=on ours=1 tabs=0" {
 		t.Errorf("given back: %s", got)
 	}
 	if got := strings.Join(forgotten, " "); got != "gone moved same" {

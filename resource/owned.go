@@ -202,6 +202,13 @@ type Knower interface {
 	Known(snap *facts.Snapshot, a Atom) error
 }
 
+// Stepper is an Undoer that sets some values in several steps.
+type Stepper interface {
+	// Between reports whether a live value is neither the earlier one nor ours, but one that our own change has left: an interrupted
+	// change, or one whose value the driver completes.
+	Between(a Atom, o Owned, live string) bool
+}
+
 // Undoer is an optional interface of providers whose changes can be undone.
 type Undoer[S any] interface {
 	// Claims says whether the wanted thing sets the atom.

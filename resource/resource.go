@@ -299,6 +299,8 @@ type Kind struct {
 	Undo      func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	ApplyUndo func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
+	Between func(a Atom, o Owned, live string) bool // that of Stepper; nil if each change is one step
+
 	Asks func(snap *facts.Snapshot, c Change) (allow, why string) // that of Asker; nil if no change needs a permission
 
 	Names func(a Atom) bool // that of Namer; nil if every atom of the kind is one
@@ -406,6 +408,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return c, touches, nil
 		}
 		k.ApplyUndo = o.ApplyUndo
+	}
+	if s, ok := p.(Stepper); ok {
+		k.Between = s.Between
 	}
 	if c, ok := p.(Checker[S]); ok {
 		k.Check = func(ctx context.Context, h host.Host, raw json.RawMessage) error {

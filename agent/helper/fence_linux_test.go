@@ -72,6 +72,10 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 	if err := undo(x.tx, false); err != nil || done != 0 {
 		t.Errorf("it is as wanted: %v, done %d times", err, done)
 	}
+	live, x.kinds[0].Between = "7", func(_ resource.Atom, _ resource.Owned, live string) bool { return live == "7" } // it has changed this one
+	if err := undo(x.tx, false); err != nil || done != 1 {
+		t.Errorf("it is between the earlier value and ours: %v, done %d times", err, done)
+	}
 }
 
 // TestTheRecordHasOnlyWhatThisHostMade: of two hosts that share a home, one makes the key. The other one must not remove it later.

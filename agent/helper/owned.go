@@ -118,7 +118,7 @@ func (s *server) undoNow(ctx context.Context, p calls.UndoParams) (calls.ActResu
 		if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
 			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
-		if err := s.giveBack(ctx, c, p.Management); err != nil {
+		if err := s.giveBack(ctx, c, r.Atoms[c.Atom], p.Management); err != nil {
 			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
 		delete(r.Atoms, c.Atom)
@@ -129,7 +129,7 @@ func (s *server) undoNow(ctx context.Context, p calls.UndoParams) (calls.ActResu
 	return calls.ActResult{Changes: p.Changes}, s.save(r)
 }
 
-func (s *server) giveBack(ctx context.Context, c resource.Change, management bool) error {
+func (s *server) giveBack(ctx context.Context, c resource.Change, owned resource.Owned, management bool) error {
 	kind, ok := s.kinds.Lookup(c.Atom.Kind())
 	if !ok || kind.Undo == nil {
 		return fmt.Errorf("this helper cannot restore %q", c.Atom)
@@ -145,7 +145,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	switch live := now.From; {
 	case live == c.To:
 		return nil // restored together with something else, such as the routes of a bounced link, or the trust of a NIC with its last DSCP
-	case live != c.From && live != "":
+	case live != c.From && live != "" && (kind.Between == nil || !kind.Between(c.Atom, owned, live)):
 		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again",
 			c.Atom, live, c.From)}
 	}

@@ -15,11 +15,13 @@ import (
 )
 
 // nic is a host with one NIC, eth1. It fakes the answers of net/dcb/dcbnl.c and net/ethtool/pause.c, byte by byte as those files write
-// them, and the rules of mlx5's en_dcbnl.c and en_ethtool.c: shares add up to 100, pause frames exclude PFC, a DSCP has one priority,
-// and without a table of trust the first and the last entry of a DSCP change the trust. No recording of real hardware is behind it.
+// them, and the rules of mlx5's en_dcbnl.c, en_ethtool.c and port_buffer.c: shares add up to 100, pause frames exclude PFC, a DSCP has one
+// priority, and without a table of trust the first and the last entry of a DSCP change the trust. ice and bnxt have rules of their own.
+// No recording of real hardware is behind it.
 type nic struct {
 	host.Host
 	driver string
+	kind   string
 	dcb    bool // the driver has DCB
 	ets    []byte
 	pfc    []byte
@@ -30,7 +32,12 @@ type nic struct {
 	dcbx   uint8
 	pause  [2]bool // obeys, sends
 	files  map[string]string
-	sets   int // changes that were made
+	sorts  map[uint16]uint8  // what bnxt's firmware knows: the priority of a DSCP
+	cma    map[string]string // defaults of rdma_cm whose folder was removed
+	sets   int               // changes that were made
+	pcp    int               // how often the last entry of a DSCP was removed
+	down   int               // for how many readings of its carrier the port is still down
+	broken error             // SetPause returns it
 }
 
 // mlx5 is a NIC as the kernel's own driver shows it: PCP trust, pause frames on, and an algorithm of the vendor.
@@ -57,7 +64,7 @@ func (n *nic) DCB(_ context.Context, m []byte) ([]byte, error) {
 	if m[1] == cmdGetDCBX {
 		return append(out, attribute(attrDCBX, []byte{n.dcbx})...), nil
 	}
-	parts := slices.Concat(attribute(ieeeETS, n.ets), attribute(ieeePFC, n.pfc))
+	parts := slices.Concat(attribute(ieeeETS, n.shown()), attribute(ieeePFC, n.pfc))
 	if n.buffer != nil {
 		parts = append(parts, attribute(ieeeBuffer, n.buffer)...)
 	}
@@ -89,6 +96,45 @@ func (n *nic) SetDCB(m []byte) ([]byte, error) {
 	return append([]byte{0, m[1], 0, 0}, attribute(attrIEEE, []byte{-uint8(errno)})...), err
 }
 
+// ice is a NIC as ice_dcb_sw_dflt_cfg sets it up.
+func (n *nic) ice() *nic {
+	n.driver, n.buffer = ice, nil
+	n.reset()
+	return n
+}
+
+func (n *nic) reset() {
+	clear(n.ets[etsShares:])
+	n.ets[etsShares], n.ets[etsTSA], n.pfc[pfcMask] = 100, tsaETS, 0
+}
+
+// bnxt is a NIC as bnxt_dcb_init sets it up.
+func (n *nic) bnxt() *nic {
+	n.driver, n.buffer, n.sorts = bnxt, nil, map[uint16]uint8{}
+	clear(n.ets[etsShares:])
+	return n
+}
+
+// shown is ETS as mlx5e_dcbnl_ieee_getets reads it from the firmware, where classes without a share divide what the others leave.
+func (n *nic) shown() []byte {
+	out, without := bytes.Clone(n.ets), []int{}
+	for i := range priorities {
+		if tsa, share := n.ets[etsTSA+i], n.ets[etsShares+i]; tsa == tsaETS && share == 0 {
+			without = append(without, i)
+		} else if tsa == tsaETS && share < 100 {
+			return out
+		}
+	}
+	for i, tc := range without {
+		if n.driver == "mlx5_core" {
+			if out[etsShares+tc] = uint8(100 / len(without)); i == len(without)-1 {
+				out[etsShares+tc] += uint8(100 % len(without))
+			}
+		}
+	}
+	return out
+}
+
 func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
 	switch kind {
 	case ieeeETS:
@@ -101,10 +147,17 @@ func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
 		if any && sum != 100 {
 			return syscall.EINVAL
 		}
+		classes := bytes.Clone(n.ets[etsClasses : etsClasses+priorities])
 		n.ets = bytes.Clone(v)
+		if n.driver == ice && len(n.apps) > 0 {
+			copy(n.ets[etsClasses:], classes)
+		}
 	case ieeePFC:
 		if v[pfcMask] != 0 && n.pause != [2]bool{} {
 			return syscall.EINVAL
+		}
+		if n.files[carrier] == "1" && v[pfcMask] != n.pfc[pfcMask] {
+			n.down = 3
 		}
 		n.pfc = bytes.Clone(v)
 	case ieeeBuffer: // mlx5 takes the new buffers of priorities together with the old sizes
@@ -139,30 +192,61 @@ func (n *nic) setApp(command uint8, a app) syscall.Errno {
 		if !slices.ContainsFunc(n.apps, same) {
 			return syscall.ENOENT
 		}
-		if n.apps = slices.DeleteFunc(n.apps, same); n.table && len(n.apps) == 0 {
-			n.trust = []uint8{selectorPCP}
+		delete(n.sorts, a.protocol)
+		if n.apps = slices.DeleteFunc(n.apps, same); len(n.apps) == 0 {
+			n.lastApp()
 		}
 		return 0
 	}
 	if n.table && len(n.apps) == 0 {
 		n.trust = []uint8{selectorDSCP}
 	}
-	n.apps = slices.DeleteFunc(n.apps, func(o app) bool { return o.selector == selectorDSCP && o.protocol == a.protocol })
+	mapped := func(o app) bool { return o.selector == selectorDSCP && o.protocol == a.protocol }
+	switch {
+	case n.driver == ice && (slices.ContainsFunc(n.apps, mapped) || a.priority >= n.ets[etsCap]):
+		return syscall.EINVAL
+	case n.driver == ice && len(n.apps) == 0:
+		for i := range n.ets[etsCap] {
+			n.ets[etsShares+i], n.ets[etsTSA+i], n.ets[etsClasses+i] = 0, tsaETS, i
+		}
+		n.ets[etsShares] = 100
+	case n.driver == bnxt:
+		n.sorts[a.protocol] = a.priority
+	default:
+		n.apps = slices.DeleteFunc(n.apps, mapped)
+	}
 	n.apps = append(n.apps, a)
 	slices.SortFunc(n.apps, func(a, b app) int { return int(a.protocol) - int(b.protocol) })
 	return 0
+}
+
+// lastApp is what follows the removal of the last entry.
+func (n *nic) lastApp() {
+	n.pcp++
+	if n.table {
+		n.trust = []uint8{selectorPCP}
+	}
+	if n.driver == ice {
+		n.reset()
+	}
 }
 
 func (n *nic) Pause(context.Context, int) ([]byte, error) {
 	if n.driver == "virtio_net" {
 		return nil, host.ErrUnsupported
 	}
+	if n.driver == ice && n.pfc[pfcMask] != 0 {
+		return append(attribute(1|nested, nil), encodePause(false, false)...), nil
+	}
 	return append(attribute(1|nested, nil), encodePause(n.pause[0], n.pause[1])...), nil
 }
 
 func (n *nic) SetPause(_ int, raw []byte) error {
 	n.sets++
-	if n.driver == "ice" && n.pfc[pfcMask] != 0 {
+	if n.broken != nil {
+		return n.broken
+	}
+	if n.driver == ice && n.pfc[pfcMask] != 0 {
 		return host.ErrUnsupported
 	}
 	rx, tx, _, err := parsePause(raw)
@@ -173,7 +257,7 @@ func (n *nic) SetPause(_ int, raw []byte) error {
 }
 
 func (n *nic) Links(context.Context) ([]host.Link, error) {
-	return []host.Link{{Index: 2, Name: "eth1", Driver: n.driver, Up: true}}, nil
+	return []host.Link{{Index: 2, Name: "eth1", Driver: n.driver, Kind: n.kind, Up: true}}, nil
 }
 func (*nic) Addrs(context.Context) ([]host.Addr, error)       { return nil, nil }
 func (*nic) Routes(context.Context) ([]host.Route, error)     { return nil, nil }
@@ -181,7 +265,13 @@ func (*nic) Rules(context.Context) ([]host.Rule, error)       { return nil, nil 
 func (*nic) Readlink(context.Context, string) (string, error) { return "", fs.ErrNotExist }
 func (*nic) LoadModule(string) error                          { return nil }
 
+const carrier = "/sys/class/net/eth1/carrier"
+
 func (n *nic) ReadFile(_ context.Context, path string) ([]byte, error) {
+	if path == carrier && n.down > 0 {
+		n.down--
+		return []byte("0"), nil
+	}
 	if text, has := n.files[path]; has {
 		return []byte(text), nil
 	}
@@ -209,14 +299,30 @@ func (n *nic) SetSwitch(path, value string) error {
 }
 
 func (n *nic) MakeConfig(path string) error {
-	if _, has := n.files[path+"/ports/1/default_roce_tos"]; !has {
-		n.files[path+"/ports/1/default_roce_tos"], n.files[path+"/ports/1/default_roce_mode"] = "0", "RoCE v2"
+	for what, value := range map[string]string{"tos": "0", "mode": roceV2} {
+		file := path + "/ports/1/default_roce_" + what
+		if kept := n.cma[file]; kept != "" {
+			value = kept
+		}
+		if _, has := n.files[file]; !has {
+			n.files[file] = value
+		}
 	}
 	return nil
 }
 
+// RemoveConfig removes the folder, and not its defaults (release_cma_dev in cma_configfs.c).
 func (n *nic) RemoveConfig(path string) error {
-	maps.DeleteFunc(n.files, func(p, _ string) bool { return strings.HasPrefix(p, path+"/") })
+	n.cma = map[string]string{}
+	maps.DeleteFunc(n.files, func(p, value string) bool {
+		if !strings.HasPrefix(p, path+"/") {
+			return false
+		}
+		if value != "0" && value != roceV2 {
+			n.cma[p] = value
+		}
+		return true
+	})
 	return nil
 }
 
@@ -232,6 +338,10 @@ func (n *nic) switches() *nic {
 
 // image is all that the NIC holds, to compare it bit by bit.
 func (n *nic) image() nic {
-	return nic{driver: n.driver, dcb: n.dcb, ets: bytes.Clone(n.ets), pfc: bytes.Clone(n.pfc), buffer: bytes.Clone(n.buffer), apps: append([]app(nil), n.apps...),
+	hidden := maps.Clone(n.cma)
+	if len(hidden) == 0 {
+		hidden = nil
+	}
+	return nic{cma: hidden, sorts: maps.Clone(n.sorts), driver: n.driver, dcb: n.dcb, ets: bytes.Clone(n.ets), pfc: bytes.Clone(n.pfc), buffer: bytes.Clone(n.buffer), apps: append([]app(nil), n.apps...),
 		trust: append([]uint8(nil), n.trust...), table: n.table, dcbx: n.dcbx, pause: n.pause, files: maps.Clone(n.files)}
 }

@@ -42,7 +42,6 @@ type Spec struct {
 type Status struct {
 	state
 	Netdev string
-	Driver string   `json:"driver,omitempty"`
 	Remark []string // what the NIC cannot do
 	want   map[string]string
 }
@@ -117,7 +116,7 @@ func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name, Driver: l.Driver}
+	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name}
 	if l.Kind == "vlan" || l.Kind == "macvlan" {
 		return nil, fmt.Errorf("%s is a %s, and a class of traffic belongs to the port: set qos on the NIC below it", l.Name, l.Kind)
 	}
@@ -143,7 +142,7 @@ func orUnknown(driver string) string {
 func endsLLDP(driver, netdev string) string {
 	netdev = fabric.Quote(netdev) // the host names it
 	switch driver {
-	case "ice":
+	case ice:
 		return "ethtool --set-priv-flags " + netdev + " fw-lldp-agent off"
 	case "i40e":
 		return "ethtool --set-priv-flags " + netdev + " disable-fw-lldp on"
@@ -165,7 +164,7 @@ func atom(netdev, attribute string) resource.Atom {
 // flaps reports whether a change of the attribute takes the port down: mlx5 toggles it when PFC changes, others negotiate pause frames anew,
 // and ice closes and opens the interface for each change by dcbnl (ice_dcbnl_devreset in ice_dcb_nl.c).
 func flaps(driver, attribute string) bool {
-	return attribute == attrFlow || driver == "ice" && isDCB(attribute)
+	return attribute == attrFlow || driver == ice && isDCB(attribute)
 }
 
 // change returns the change of an attribute.
@@ -234,6 +233,9 @@ func (provider) Apply(ctx context.Context, h host.Host, _ Spec, changes []resour
 	}
 	for _, c := range changes {
 		p, err := portOf(h, snap, c.Atom.Thing())
+		if err == nil && c.Attribute == attrRDMACM && c.From == "" {
+			err = p.hidden(ctx, c.To)
+		}
 		if err == nil {
 			err = p.set(ctx, c.Attribute, c.To)
 		}
@@ -271,13 +273,55 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	_, sets := values[a.Value()]
 	// Without a table of trust, PCP means that no DSCP has an entry.
 	name, _ := cut(a.Value())
-	return err != nil || sets || name == attrDSCP && want.Trust == "pcp" && !s.Table
+	return err != nil || sets || name == attrDSCP && want.Trust == trustPCP && !s.Table
 }
 
 // Undo returns the change to the earlier value.
 func (provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	c := change(driverOf(snap, a.Thing()), a.Thing(), a.Value(), part.Of(snap)[a.Thing()].Values[a.Value()], to)
 	return c, touches(snap, c)
+}
+
+// Between recognizes what is left of a change of several steps: each part of the value is the earlier one or ours. A default of rdma_cm
+// outlives its folder.
+func (provider) Between(a resource.Atom, o resource.Owned, live string) bool {
+	switch {
+	case a.Value() == attrTrust:
+		return trustBetween(o, live)
+	case a.Value() == attrRDMACM && o.Earlier == "":
+		o.Earlier = rdmaCMText(0, roceV2)
+	case a.Value() == attrRDMACM && live == "":
+		return true
+	}
+	now, was, ours := valueParts(live), valueParts(o.Earlier), valueParts(o.Ours)
+	if len(now) != len(was) || len(now) != len(ours) {
+		return false
+	}
+	for i, part := range now {
+		if part != was[i] && part != ours[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// trustBetween is Between of a driver that shows its trust as a map of DSCPs. A loaded mlx5 shows all 64 DSCPs while it trusts them
+// (mlx5e_dcbnl_init_app in en_dcbnl.c), instead of the one that we have mapped; and all but one, once our entry is removed.
+func trustBetween(o resource.Owned, live string) bool {
+	now, err := parseTable(live)
+	was, errWas := parseTable(o.Earlier)
+	if err != nil || errWas != nil {
+		return false
+	}
+	if o.Ours == trustDSCP {
+		return len(now) == 1 || len(now) >= codepoints-1
+	}
+	for dscp, list := range now {
+		if !slices.Equal(was[dscp], list) {
+			return false
+		}
+	}
+	return o.Ours == trustPCP
 }
 
 // ApplyUndo sets the earlier value. A NIC that is gone has none.
@@ -365,6 +409,9 @@ func (s state) mapOf(want Spec, out map[string]string) error {
 		return nil
 	}
 	if want.DSCP != nil && want.Priority != nil {
+		if s.Driver == ice && *want.Priority >= s.limit() {
+			return fmt.Errorf("the NIC has %d traffic classes, and its driver gives a DSCP a priority below that: choose another priority", s.limit())
+		}
 		out[keyed(attrDSCP, *want.DSCP)] = strconv.Itoa(*want.Priority)
 	}
 	if want.Trust == "" {
@@ -373,42 +420,72 @@ func (s state) mapOf(want Spec, out map[string]string) error {
 	now := s.Values[attrTrust]
 	first, _, _ := strings.Cut(now, ",")
 	switch {
-	case s.Table && first == want.Trust:
+	case s.Table && first == want.Trust, !s.Table && want.Trust == trustDSCP && now != trustPCP:
 		out[attrTrust] = now
-	case s.Table || want.Trust == "pcp":
+	case !s.Table && want.Trust == trustDSCP && want.DSCP == nil:
+		return errors.New("the driver trusts the DSCP only while a DSCP has a priority: set dscp and priority in the qos block")
+	default:
 		out[attrTrust] = want.Trust
 	}
-	return nil // otherwise the entry of the DSCP makes the driver trust it
+	return nil
 }
 
 // shares adds ETS: each of the priorities gets a traffic class that no other of them has. Priorities without a share may stay in
 // such a class: a class of theirs would have no share at all.
 func (s state) shares(want Spec, out map[string]string) error {
-	if want.ETS == nil || !s.DCB {
+	byDSCP := s.Driver == ice && want.DSCP != nil
+	if !s.DCB || want.ETS == nil && !byDSCP {
 		return nil
 	}
 	ways, classes, ok := pair(s.Values[attrETS])
 	if !ok {
 		return errors.New("the driver has no ETS: remove ets from the qos block")
 	}
-	limit := s.Classes
-	if limit == 0 || limit > priorities {
-		limit = priorities
+	limit := s.limit()
+	if byDSCP {
+		s.sortByDSCP(ways, classes)
 	}
 	if len(want.ETS) > limit {
 		return fmt.Errorf("the NIC has %d traffic classes, and ets names %d priorities: name fewer", limit, len(want.ETS))
 	}
 	own(classes, slices.Sorted(maps.Keys(want.ETS)), limit, false)
 	for i, way := range ways {
-		if strings.HasSuffix(way, "%") {
+		if want.ETS != nil && strings.HasSuffix(way, "%") {
 			ways[i] = "0%"
 		}
 	}
 	for p, share := range want.ETS {
 		ways[classes[p]] = strconv.Itoa(share) + "%"
 	}
+	if s.Driver == "mlx5_core" && slices.Contains(ways, "0%") && slices.Contains(ways, "100%") {
+		// mlx5 then says that the others have shares, too (mlx5e_dcbnl_ieee_getets in en_dcbnl.c).
+		return errors.New("mlx5 cannot tell a share of 100 from those of the other traffic classes that share the link: give another priority 1 " +
+			"percent, such as ets = { 5 = 99, 0 = 1 }")
+	}
 	out[attrETS] = strings.Join(ways, " ") + " / " + numbers(classes, " ")
 	return nil
+}
+
+// limit is how many traffic classes the NIC has.
+func (s state) limit() int {
+	if s.Classes == 0 || s.Classes > priorities {
+		return priorities
+	}
+	return s.Classes
+}
+
+// sortByDSCP changes shares to what ice's driver makes of them when the first DSCP gets a priority: each priority is a traffic class
+// until the last DSCP has none again, and the first one has the whole link (ice_dcbnl_setapp and ice_dcbnl_setets in ice_dcb_nl.c).
+func (s state) sortByDSCP(ways []string, classes []int) {
+	for i := range s.limit() {
+		classes[i] = i
+		if s.Values[attrTrust] == trustPCP {
+			ways[i] = "0%"
+		}
+	}
+	if s.Values[attrTrust] == trustPCP {
+		ways[0] = "100%"
+	}
 }
 
 // buffers adds receive buffers: each of the priorities gets one that no other priority has. If the NIC has no room, the largest buffer of

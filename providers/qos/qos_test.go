@@ -3,11 +3,14 @@ package qos
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -54,6 +57,12 @@ func TestConformance(t *testing.T) {
 			n.ets[etsShares], n.ets[etsTSA+1], n.ets[etsShares+1] = 7, tsaStrict, 9
 			return n
 		}(), lossless()},
+		"ice":                      {mlx5().ice(), iceClass},
+		"ice sorts by DSCP":        {mapped(mlx5().ice(), 26, 3), iceClass},
+		"ice gets another map":     {mapped(mlx5().ice(), 40, 3), Spec{On: eth1, DSCP: of(40), Priority: of(5)}},
+		"ice with shares":          {shared(mlx5().ice()), Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Pause: of(false)}},
+		"bnxt":                     {mlx5().bnxt(), iceClass},
+		"bnxt gets another map":    {mapped(mlx5().bnxt(), 40, 3), iceClass},
 		"pause frames":             {mlx5(), Spec{On: eth1, Pause: of(false)}},
 		"a default that was there": {func() *nic { n := mlx5(); must(0, n.MakeConfig(rdmaCM("mlx5_0"))); return n }(), Spec{On: eth1, RDMACM: of(true), TOS: 160}},
 	} {
@@ -62,6 +71,143 @@ func TestConformance(t *testing.T) {
 			kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: c.nic, Spec: c.spec, There: true,
 				Equal: func() bool { return reflect.DeepEqual(before, c.nic.image()) }})
 		})
+	}
+}
+
+// iceClass is what ice and bnxt can set.
+var iceClass = Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Trust: "dscp", ETS: map[int]int{5: 60, 0: 40}, Pause: of(false)}
+
+// mapped gives a DSCP a priority.
+func mapped(n *nic, dscp uint16, priority uint8) *nic {
+	if errno := n.setApp(cmdIEEESet, app{selectorDSCP, priority, dscp}); errno != 0 {
+		panic(errno)
+	}
+	return n
+}
+
+// shared has two traffic classes that share the link, and PFC.
+func shared(n *nic) *nic {
+	n.ets[etsShares], n.ets[etsShares+1], n.ets[etsTSA+1], n.ets[etsClasses+3] = 70, 30, tsaETS, 1
+	n.pause, n.pfc[pfcMask] = [2]bool{}, 1<<3
+	return n
+}
+
+// TestBnxtKnowsTheNewPriority: its firmware forgets a DSCP with the entry that is removed.
+func TestBnxtKnowsTheNewPriority(t *testing.T) {
+	n := mapped(mlx5().bnxt(), 40, 3)
+	p := port{h: n, link: host.Link{Name: "eth1", Driver: bnxt}}
+	if err := p.set(t.Context(), "dscp 40", "5"); err != nil || n.sorts[40] != 5 || !slices.Equal(n.apps, []app{{selectorDSCP, 5, 40}}) {
+		t.Error(err, n.sorts, n.apps)
+	}
+}
+
+// TestTheTrustOfMlx5StaysWhileItsMapChanges: it trusts PCP without an entry, and every packet then has the wrong priority.
+func TestTheTrustOfMlx5StaysWhileItsMapChanges(t *testing.T) {
+	n := mapped(mlx5(), 40, 3)
+	p := port{h: n, link: host.Link{Name: "eth1", Driver: "mlx5_core"}}
+	for _, to := range [][2]string{{"dscp 40", "5"}, {attrTrust, "dscp 26:3"}} {
+		if err := p.set(t.Context(), to[0], to[1]); err != nil || n.pcp > 0 {
+			t.Errorf("%s: %v, trusted PCP %d times", to, err, n.pcp)
+		}
+	}
+	part, err := provider{}.Restorer().Save(t.Context(), n, []resource.Atom{"qos eth1 trust"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.apps = []app{{selectorDSCP, 5, 10}}
+	if left, err := (provider{}).Restorer().Restore(t.Context(), n, part); err != nil || left != nil || n.pcp > 0 {
+		t.Errorf("%v, %v, trusted PCP %d times", left, err, n.pcp)
+	}
+}
+
+// TestALoadedMlx5TrustsWhatItTrusted: the driver then shows all 64 DSCPs with the priorities that the firmware has kept. The trust that we
+// have set is still ours, and the way back ends it; a map that has entries of others is theirs.
+func TestALoadedMlx5TrustsWhatItTrusted(t *testing.T) {
+	class := Spec{On: eth1, DSCP: of(40), Priority: of(3), Trust: "dscp"}
+	owned := map[resource.Atom]resource.Owned{"qos eth1 dscp 40": {Ours: "3"}, "qos eth1 trust": {Earlier: "pcp", Ours: "dscp"}}
+	n := whole(mlx5())
+	n.apps[40].priority = 3
+	if _, changes, err := plan(t, n, class); err != nil || changes != nil {
+		t.Errorf("%q, %v", changes, err)
+	}
+	for _, a := range slices.Sorted(maps.Keys(owned)) {
+		snap, err := Kinds().Gather(t.Context(), n, resource.Query{Atoms: []resource.Atom{a}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		live, _ := provider{}.Undo(snap, a, owned[a].Earlier)
+		if !owned[a].StillOurs(live.From) && !(provider{}).Between(a, owned[a], live.From) {
+			t.Errorf("%s is %q, and no longer ours", a, live.From)
+		}
+		if err := (provider{}).ApplyUndo(t.Context(), n, snap, a, owned[a].Earlier); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(n.apps) > 0 || n.pcp != 1 {
+		t.Error(n.apps)
+	}
+	if (provider{}).Between("qos eth1 trust", owned["qos eth1 trust"], "dscp 26:3 40:3") {
+		t.Error("the map of others is ours")
+	}
+}
+
+// TestWhatACrashLeavesIsOurs: each part of a value is the earlier one or ours.
+func TestWhatACrashLeavesIsOurs(t *testing.T) {
+	flow := resource.Owned{Earlier: "pfc none, pause on", Ours: "pfc 5, pause off"}
+	table := resource.Owned{Earlier: "dscp 0-7:0 8-15:1", Ours: "pcp"}
+	buffer := resource.Owned{Earlier: "262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0", Ours: "130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0"}
+	for _, c := range []struct {
+		atom  resource.Atom
+		owned resource.Owned
+		live  string
+		want  bool
+	}{
+		{"qos eth1 flow_control", flow, "pfc none, pause off", true},
+		{"qos eth1 flow_control", flow, "pfc 3, pause off", false},
+		{"qos eth1 flow_control", flow, "pfc none", false},
+		{"qos eth1 trust", table, "dscp 5-7:0 8-15:1", true},
+		{"qos eth1 trust", table, "dscp 5-7:0 8-15:2", false},
+		{"qos eth1 trust", table, "dscp,pcp", false},
+		{"qos eth1 buffer", buffer, "130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0", true},
+		{"qos eth1 ecn 5", resource.Owned{Earlier: "rp off, np off", Ours: "rp on, np on"}, "rp on, np off", true},
+		{"qos eth1 rdma_cm", resource.Owned{Ours: "tos 162, RoCE v2"}, "tos 0, RoCE v2", true},
+		{"qos eth1 rdma_cm", resource.Owned{Ours: "tos 162, RoCE v2"}, "tos 106, RoCE v2", false},
+		{"qos eth1 rdma_cm", resource.Owned{Earlier: "tos 106, RoCE v2", Ours: "tos 162, RoCE v2"}, "", true},
+		{"qos eth1 dscp 40", resource.Owned{Earlier: "3", Ours: "5"}, "4", false},
+	} {
+		if got := (provider{}).Between(c.atom, c.owned, c.live); got != c.want {
+			t.Errorf("%s is %q after %+v: %v", c.atom, c.live, c.owned, got)
+		}
+	}
+}
+
+// TestADefaultOfRDMACMWithoutAFolder is found before it is lost, and is set again where it is known.
+func TestADefaultOfRDMACMWithoutAFolder(t *testing.T) {
+	n, folder := mlx5(), rdmaCM("mlx5_0")
+	tos := folder + "/ports/1/default_roce_tos"
+	p := port{h: n, link: host.Link{Name: "eth1"}, device: "mlx5_0", number: 1}
+	if err := p.set(t.Context(), attrRDMACM, "tos 106, RoCE v2"); err != nil {
+		t.Fatal(err)
+	}
+	must(0, n.RemoveConfig(folder))
+	class := Spec{On: eth1, RDMACM: of(true), TOS: 162}
+	change := change("", "eth1", attrRDMACM, "", "tos 162, RoCE v2")
+	err := provider{}.Apply(t.Context(), n, class, []resource.Change{change})
+	if err == nil || !strings.Contains(err.Error(), "already has the default \"tos 106, RoCE v2\"") || n.cma[tos] != "106" || n.files[tos] != "" {
+		t.Error(err, n.cma, n.files[tos])
+	}
+	must(0, n.MakeConfig(folder)) // as the error says
+	if _, changes, err := plan(t, n, class); err != nil || !slices.Equal(changes, []string{"live: rdma_cm: tos 106, RoCE v2 > tos 162, RoCE v2"}) {
+		t.Errorf("%q, %v", changes, err)
+	}
+	must(0, n.RemoveConfig(folder))
+	if err := p.set(t.Context(), attrRDMACM, "tos 106, RoCE v2"); err != nil || n.files[tos] != "106" {
+		t.Error(err, n.files[tos])
+	}
+	n.files[tos] = "162"
+	must(0, n.RemoveConfig(folder))
+	if err := (provider{}).Apply(t.Context(), n, class, []resource.Change{change}); err != nil {
+		t.Errorf("our own default is refused: %v", err)
 	}
 }
 
@@ -87,6 +233,7 @@ func TestAClassIsPlannedInTheOrderOfItsChanges(t *testing.T) {
 	}
 	want := []string{
 		"live: dscp 40:  > 5",
+		"live: trust: pcp > dscp",
 		"live: ets: vendor vendor vendor vendor vendor vendor vendor vendor / 0 1 2 3 4 5 6 7 > 40% vendor vendor vendor vendor 60% vendor vendor / 0 1 2 3 4 5 6 7",
 		"link flap: flow_control: pfc none, pause on > pfc 5, pause off",
 		"live: buffer: 262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0 > 262016 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0",
@@ -156,6 +303,12 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		"big buffers":   {func(*nic) {}, Spec{On: eth1, Buffer: map[int]int{5: 1 << 20}}, "the NIC has 524288 bytes of receive buffers"},
 		"no buffers":    {func(n *nic) { n.buffer = nil }, Spec{On: eth1, Buffer: map[int]int{5: 1 << 10}}, "remove buffer"},
 		"no RDMA":       {func(n *nic) { clear(n.files) }, Spec{On: eth1, RDMACM: of(true)}, "there is no RDMA device on the NIC"},
+		"all of mlx5":   {func(n *nic) { n.ets[etsTSA+2], n.ets[etsShares+2] = tsaETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
+		"ice with 4":    {func(n *nic) { n.ice().ets[etsCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
+		"no DSCP":       {func(*nic) {}, Spec{On: eth1, Trust: "dscp"}, "set dscp and priority"},
+		"a VLAN":        {func(n *nic) { n.kind = "vlan" }, lossless(), "eth1 is a vlan"},
+		"a DSCP of 64":  {func(*nic) {}, Spec{On: eth1, DSCP: of(64), Priority: of(5)}, "does not exist"},
+		"a DSCP of -1":  {func(*nic) {}, Spec{On: eth1, DSCP: of(-1), Priority: of(5)}, "does not exist"},
 		"a crafted one": {func(*nic) {}, Spec{On: eth1, ETS: map[int]int{9: 100}}, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +340,70 @@ func TestTheDriversRefusalIsTheError(t *testing.T) {
 	}
 }
 
+// TestAChangeOfPFCWaitsForThePort that it takes down.
+func TestAChangeOfPFCWaitsForThePort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a bubble whose clock jumps
+		n := mlx5()
+		n.pause, n.files[carrier] = [2]bool{}, "1"
+		p := port{h: n, link: host.Link{Name: "eth1", Driver: "mlx5_core"}}
+		if err := p.set(t.Context(), attrFlow, "pfc 5, pause off"); err != nil || n.down > 0 {
+			t.Errorf("%v, and the port is still down for %d readings", err, n.down)
+		}
+		n.files[carrier] = "0"
+		if err := p.set(t.Context(), attrFlow, "pfc 3, pause off"); err != nil {
+			t.Errorf("a port without a cable: %v", err)
+		}
+	})
+}
+
+// TestOtherKindsAreNotSaved: a record may name anything.
+func TestOtherKindsAreNotSaved(t *testing.T) {
+	for _, a := range []resource.Atom{"nic eth1 trust", "qos eth1 mtu", "qos eth1 dscp 64", "qos eth1 ecn 8"} {
+		if _, err := (provider{}).Restorer().Save(t.Context(), mlx5(), []resource.Atom{a}); err == nil {
+			t.Errorf("%s is saved", a)
+		}
+	}
+}
+
+// TestARestoreContinuesAfterAnError, and returns it.
+func TestARestoreContinuesAfterAnError(t *testing.T) {
+	n := mlx5()
+	part, err := provider{}.Restorer().Save(t.Context(), n, []resource.Atom{"qos eth1 flow_control"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.pause, n.broken = [2]bool{}, errors.New("the port is broken")
+	binary.NativeEndian.PutUint32(n.buffer[bufferSizes:], 128)
+	left, err := provider{}.Restorer().Restore(t.Context(), n, part)
+	if !errors.Is(err, n.broken) || len(left) != 1 || !strings.Contains(left[0], "flow_control of eth1") || binary.NativeEndian.Uint32(n.buffer[bufferSizes:]) != 262016 {
+		t.Error(left, err)
+	}
+}
+
+// TestTrustOfPCPClaimsTheMap of a driver without a table of trust: other entries than ours are removed, too.
+func TestTrustOfPCPClaimsTheMap(t *testing.T) {
+	for table, want := range map[bool]bool{false: true, true: false} {
+		n, class := whole(mlx5()), Spec{On: eth1, Trust: "pcp"}
+		n.table = table
+		snap, err := resource.Gather[Spec](t.Context(), n, provider{}, class)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (provider{}).Claims(snap, class, "qos eth1 dscp 7"); got != want {
+			t.Errorf("with a table of trust: %v, claimed: %v", table, got)
+		}
+	}
+}
+
+// TestNamesInCommandsAreQuoted: a host names its interfaces, and an operator pastes the command into a shell.
+func TestNamesInCommandsAreQuoted(t *testing.T) {
+	for _, driver := range []string{ice, "i40e", "mlx5_core"} {
+		if got := endsLLDP(driver, "a;reboot"); !strings.Contains(got, "'a;reboot'") {
+			t.Error(got)
+		}
+	}
+}
+
 // TestUnknownPartsOfAStructStay: what no class sets is sent back as it was read.
 func TestUnknownPartsOfAStructStay(t *testing.T) {
 	n := mlx5()
@@ -214,10 +431,10 @@ func TestAFlapOfTheOperatorsPortIsRefused(t *testing.T) {
 
 // TestIceIsTakenDown: it closes the interface for each change by dcbnl, and refuses pause frames while PFC is on.
 func TestIceIsTakenDown(t *testing.T) {
-	n := mlx5()
-	n.driver = "ice"
+	n := mlx5().ice()
 	_, changes, err := plan(t, n, Spec{On: eth1, DSCP: of(40), Priority: of(5)})
-	if want := []string{"link flap: dscp 40:  > 5"}; err != nil || !slices.Equal(changes, want) {
+	if want := []string{"link flap: dscp 40:  > 5", "link flap: ets: 100% strict strict strict strict strict strict strict / 0 0 0 0 0 0 0 0 > " +
+		"100% 0% 0% 0% 0% 0% 0% 0% / 0 1 2 3 4 5 6 7"}; err != nil || !slices.Equal(changes, want) {
 		t.Errorf("%q, %v", changes, err)
 	}
 	snap := &facts.Snapshot{Links: []host.Link{{Name: "eth1", Driver: "ice"}},

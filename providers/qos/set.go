@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/retry"
 )
@@ -192,6 +193,12 @@ func (p port) setTrust(ctx context.Context, to string) error {
 		}
 		return p.send(cmdIEEESet, encodeTrust(selectors))
 	}
+	if to == trustDSCP {
+		if len(d.dscps()) == 0 {
+			return errors.New("no DSCP has a priority")
+		}
+		return nil
+	}
 	table, err := parseTable(to)
 	if err != nil {
 		return err
@@ -203,10 +210,44 @@ func (p port) setTrust(ctx context.Context, to string) error {
 	return p.setDSCPs(ctx, all)
 }
 
+// The drivers whose ways differ, beside mlx5's.
+const (
+	ice  = "ice"
+	bnxt = "bnxt_en"
+)
+
 // setDSCPs sets the priorities of DSCPs. All entries are added before any is removed: mlx5 replaces the entry of a DSCP by itself, and
-// returns to PCP trust when the last one goes (mlx5e_dcbnl_ieee_delapp in en_dcbnl.c).
+// returns to PCP trust when the last one goes (mlx5e_dcbnl_ieee_delapp in en_dcbnl.c). But ice refuses a second entry of a DSCP
+// (ice_dcbnl_setapp in ice_dcb_nl.c), and bnxt forgets a DSCP with its earlier entry (bnxt_hwrm_queue_dscp2pri_cfg in bnxt_dcb.c).
 func (p port) setDSCPs(ctx context.Context, to map[int][]int) error {
-	for _, command := range []uint8{cmdIEEESet, cmdIEEEDel} {
+	switch p.link.Driver {
+	case ice:
+		return p.keeping(ctx, func() error { return p.changeDSCPs(ctx, to, cmdIEEEDel, cmdIEEESet) })
+	case bnxt:
+		return p.changeDSCPs(ctx, to, cmdIEEEDel, cmdIEEESet)
+	}
+	return p.changeDSCPs(ctx, to, cmdIEEESet, cmdIEEEDel)
+}
+
+// keeping sets shares and PFC again if the change has reset them: ice does that with the first and the last entry of a DSCP
+// (ice_dcb_sw_dflt_cfg in ice_dcb_lib.c).
+func (p port) keeping(ctx context.Context, change func() error) error {
+	was, _, err := readDCB(ctx, p.h, p.link.Name)
+	if err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	if now, _, err := readDCB(ctx, p.h, p.link.Name); err != nil || was.ets == nil || was.pfc == nil || now.ets == nil || now.pfc == nil ||
+		etsText(now.ets) == etsText(was.ets) && now.pfc[pfcMask] == was.pfc[pfcMask] {
+		return err
+	}
+	return errors.Join(p.send(cmdIEEESet, ieee(ieeeETS, was.ets)), p.send(cmdIEEESet, ieee(ieeePFC, was.pfc)))
+}
+
+func (p port) changeDSCPs(ctx context.Context, to map[int][]int, commands ...uint8) error {
+	for _, command := range commands {
 		d, _, err := readDCB(ctx, p.h, p.link.Name)
 		if err != nil {
 			return err
@@ -260,11 +301,35 @@ func (p port) setFile(name string, key int, to string) error {
 	return errors.New("this build cannot set it")
 }
 
-// setRDMACM sets the defaults of rdma_cm. If there was no folder, they were the driver's (cma_configfs.c): they outlive the folder.
-func (p port) setRDMACM(to string) error {
+// hidden returns an error if rdma_cm has defaults that no plan could see, because somebody has removed their folder. No record has them.
+func (p port) hidden(ctx context.Context, to string) error {
+	if err := p.makeRDMACM(); err != nil {
+		return err
+	}
+	now := readRDMACM(ctx, p.h, p.device, p.number)
+	if now == "" || now == rdmaCMText(0, roceV2) || now == to {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("rdma_cm of %s already has the default %q, which no plan could see without its folder: make it with `mkdir %s`, "+
+		"and plan again", p.device, now, fabric.Quote(rdmaCM(p.device))), p.h.RemoveConfig(rdmaCM(p.device)))
+}
+
+// makeRDMACM makes the folder of the device.
+func (p port) makeRDMACM() error {
 	if p.device == "" {
 		return errors.New("there is no RDMA device on it")
 	}
+	if err := p.h.LoadModule("rdma_cm"); err != nil {
+		return err
+	}
+	if err := p.h.MakeConfig(rdmaCM(p.device)); err != nil {
+		return fmt.Errorf("%w (is configfs mounted? `systemctl start sys-kernel-config.mount` mounts it)", err)
+	}
+	return nil
+}
+
+// setRDMACM sets the defaults of rdma_cm. If there was no folder, they were the driver's (cma_configfs.c): they outlive the folder.
+func (p port) setRDMACM(to string) error {
 	tos, mode, absent := 0, roceV2, to == ""
 	if !absent {
 		var err error
@@ -272,11 +337,8 @@ func (p port) setRDMACM(to string) error {
 			return err
 		}
 	}
-	if err := p.h.LoadModule("rdma_cm"); err != nil {
+	if err := p.makeRDMACM(); err != nil {
 		return err
-	}
-	if err := p.h.MakeConfig(rdmaCM(p.device)); err != nil {
-		return fmt.Errorf("%w (is configfs mounted? `systemctl start sys-kernel-config.mount` mounts it)", err)
 	}
 	err := errors.Join(p.h.SetSwitch(rdmaCMFile(p.device, p.number, "mode"), mode),
 		p.h.SetSwitch(rdmaCMFile(p.device, p.number, "tos"), strconv.Itoa(tos)))

@@ -16,6 +16,7 @@ import (
 type state struct {
 	Values map[string]string `json:"values,omitempty"` // by attribute; a missing one is not supported, or absent
 
+	Driver  string `json:"driver,omitempty"`
 	DCB     bool   `json:"dcb,omitempty"`     // the driver has DCB
 	Managed bool   `json:"managed,omitempty"` // something below the kernel, such as firmware, speaks DCBX and decides
 	Table   bool   `json:"table,omitempty"`   // the driver has a table of trust; otherwise an entry of a DSCP makes it trust the DSCP
@@ -28,7 +29,7 @@ type state struct {
 
 // read reads a NIC.
 func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link) (s state, err error) {
-	s = state{Values: map[string]string{}}
+	s = state{Values: map[string]string{}, Driver: l.Driver}
 	if ports := snap.RDMAOn(l.Name); len(ports) > 0 {
 		s.Device, s.Port = ports[0].Name, ports[0].Port
 	}
@@ -127,10 +128,19 @@ func (s *state) readFiles(ctx context.Context, r host.Reader, netdev string) {
 	if _, tc, forced := strings.Cut(host.Text(ctx, r, forcedFile(s.Device, s.Port)), "tclass="); forced {
 		s.Forced = strings.TrimSpace(tc)
 	}
-	tos, mode := host.Text(ctx, r, rdmaCMFile(s.Device, s.Port, "tos")), host.Text(ctx, r, rdmaCMFile(s.Device, s.Port, "mode"))
-	if n, err := strconv.Atoi(tos); err == nil && mode != "" {
-		s.Values[attrRDMACM] = rdmaCMText(n, mode)
+	if now := readRDMACM(ctx, r, s.Device, s.Port); now != "" {
+		s.Values[attrRDMACM] = now
 	}
+}
+
+// readRDMACM reads the defaults of rdma_cm; "" if there is no folder that shows them.
+func readRDMACM(ctx context.Context, r host.Reader, device string, port int) string {
+	tos, mode := host.Text(ctx, r, rdmaCMFile(device, port, "tos")), host.Text(ctx, r, rdmaCMFile(device, port, "mode"))
+	n, err := strconv.Atoi(tos)
+	if err != nil || mode == "" {
+		return ""
+	}
+	return rdmaCMText(n, mode)
 }
 
 func ecnText(rp, np bool) string { return "rp " + onOff(rp) + ", np " + onOff(np) }

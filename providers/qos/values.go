@@ -21,6 +21,12 @@ const (
 	attrRDMACM = "rdma_cm"
 )
 
+// The fields of a packet that a NIC may trust.
+const (
+	trustDSCP = "dscp"
+	trustPCP  = "pcp"
+)
+
 // codepoints is how many DSCPs there are.
 const codepoints = 64
 
@@ -103,9 +109,9 @@ func (d dcb) trustText() string {
 	}
 	table := d.dscps()
 	if len(table) == 0 {
-		return "pcp"
+		return trustPCP
 	}
-	out := []string{"dscp"}
+	out := []string{trustDSCP}
 	for _, dscp := range slices.Sorted(maps.Keys(table)) {
 		list := numbers(table[dscp], ",")
 		last := dscp
@@ -128,10 +134,10 @@ func (d dcb) trustText() string {
 func parseTable(text string) (map[int][]int, error) {
 	out := map[int][]int{}
 	fields := strings.Fields(text)
-	if text == "pcp" {
+	if text == trustPCP {
 		return out, nil
 	}
-	if len(fields) == 0 || fields[0] != "dscp" {
+	if len(fields) == 0 || fields[0] != trustDSCP {
 		return nil, fmt.Errorf("%q is not a map of DSCPs", text)
 	}
 	for _, f := range fields[1:] {
@@ -155,9 +161,9 @@ func parseTable(text string) (map[int][]int, error) {
 func selectorName(s uint8) string {
 	switch s {
 	case selectorDSCP:
-		return "dscp"
+		return trustDSCP
 	case selectorPCP:
-		return "pcp"
+		return trustPCP
 	}
 	return strconv.Itoa(int(s))
 }
@@ -168,9 +174,9 @@ func parseSelectors(text string) (out []uint8, err error) {
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		switch name {
-		case "dscp":
+		case trustDSCP:
 			out = append(out, selectorDSCP)
-		case "pcp":
+		case trustPCP:
 			out = append(out, selectorPCP)
 		default:
 			n, err := parseNumbers(name, ",", 256)
@@ -312,6 +318,11 @@ func encodeBuffer(b []byte, text string) ([]byte, error) {
 
 // flow is the flow control of a port: the priorities with PFC, and the directions of pause frames. "" is not supported.
 type flow struct{ pfc, pause string }
+
+// valueParts splits a value into the parts that are set one after another.
+func valueParts(text string) []string {
+	return strings.Split(strings.ReplaceAll(text, " / ", ", "), ", ")
+}
 
 // String is the inverse of parseFlow.
 func (f flow) String() string {

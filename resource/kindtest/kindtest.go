@@ -5,6 +5,7 @@ package kindtest
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -177,16 +178,13 @@ func (c Case) apply(t *testing.T, kind resource.Kind, want resource.Resource, d 
 	}
 }
 
-// undo reverts the changes, the last one first, as a record notes them.
+// undo reverts the changes in the order of their atoms, as a plan does.
 func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d resource.Difference) {
 	t.Helper()
 	var record resource.Record
 	record.Note(d.Changes)
-	for _, change := range slices.Backward(d.Changes) {
-		a, owned := change.Atom, record.Atoms[change.Atom]
-		if a == "" {
-			continue
-		}
+	for _, a := range slices.Sorted(maps.Keys(record.Atoms)) {
+		owned := record.Atoms[a]
 		if snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}}); !kind.Claims(snap,
 			want.Spec, a) {
 			t.Errorf("the wanted thing does not claim %s", a)
@@ -194,7 +192,11 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 		// The files may no longer declare the thing: the helper then reads for the atom alone.
 		snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}})
 		back, _, err := kind.Undo(snap, a, owned.Earlier)
-		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a ||
+		if err == nil && back.From == owned.Earlier {
+			continue // restored together with another one
+		}
+		ours := owned.StillOurs(back.From) || kind.Between != nil && kind.Between(a, owned, back.From)
+		if err != nil || !ours || back.To != owned.Earlier || back.Atom != a ||
 			back.Stage != kind.UndoStage() || back.Attribute == "" {
 			t.Errorf("record of %s: %+v; its undo: %+v, %v", a, owned, back, err)
 		}
