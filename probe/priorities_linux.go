@@ -111,8 +111,8 @@ const (
 // readDCB reads a NIC's PFC, map of DSCPs and trust. All are nil if the driver has no DCB.
 func readDCB(netdev string) (*DCB, *pfcCounts, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
-	req.AddRawData([]byte{unix.AF_UNSPEC, cmdIEEEGet, 0, 0})
-	req.AddData(nl.NewRtAttr(attrIfname, nl.ZeroTerminated(netdev)))
+	// As raw data, which NetlinkRequest puts behind all attributes.
+	req.AddRawData(append([]byte{unix.AF_UNSPEC, cmdIEEEGet, 0, 0}, nl.NewRtAttr(attrIfname, nl.ZeroTerminated(netdev)).Serialize()...))
 	answers, err := req.Execute(unix.NETLINK_ROUTE, 0)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil, nil

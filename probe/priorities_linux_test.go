@@ -2,6 +2,7 @@ package probe
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -142,6 +143,9 @@ func TestANICWithoutPrioritiesHasNone(t *testing.T) {
 		}
 		if _, err := readPriorities(t.Context(), "nothing"); err == nil {
 			t.Error("a NIC that does not exist has priorities")
+		}
+		if _, _, err := readDCB("nothing"); !errors.Is(err, unix.ENODEV) { // the kernel has read the name
+			t.Error(err)
 		}
 	})
 }

@@ -25,14 +25,14 @@ const (
 func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
 	for _, h := range r.fabric.Hosts {
 		if !r.options.excluded(h.Name) {
-			out = append(out, r.chooses(h)...)
+			out = append(out, r.chooses(ctx, h)...)
 		}
 	}
 	return append(out, r.collectives(ctx)...)
 }
 
 // chooses checks what NCCL would choose on a host: with a wrong GID, NCCL fails late and without a message.
-func (r *run) chooses(h *fabric.Host) (out []Result) {
+func (r *run) chooses(ctx context.Context, h *fabric.Host) (out []Result) {
 	result := func(item Item) Result {
 		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Verdict: Pass}
 	}
@@ -69,6 +69,7 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 			out = append(out, res)
 		}
 	}
+	out = append(out, r.ncclClasses(ctx, h, snap)...)
 	for _, f := range nccl.Findings(r.fabric, h, snap) {
 		res := result(GPUPlacement)
 		res.Verdict, res.Cause = Warn, f

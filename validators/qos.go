@@ -234,16 +234,18 @@ func (w watched) misplaced(res Result, q *fabric.QoS, n uint64) Result {
 			*q.Priority), "other traffic on these ports, or a driver that counts some packets only, can hide them: repeat the check")
 	}
 	res.Found = fmt.Sprintf("on priority %d of %s", other, at)
-	why := wrongMap(w.after[end].DCB, q)
+	why, right := wrongMap(w.after[end].DCB, q), ""
+	if w.after[end].DCB != nil {
+		right = fmt.Sprintf(", although its map leads DSCP %d to priority %d", *q.DSCP, *q.Priority)
+	}
 	switch {
 	case why != "":
 		return res.fails(fmt.Sprintf("%s %s them on priority %d: %s", at, verb, other, why), w.reapply())
 	case end == 0:
-		return res.fails(fmt.Sprintf("%s sent them on priority %d, although its map leads DSCP %d to priority %d: its driver or firmware gives them another "+
-			"class", at, other, *q.DSCP, *q.Priority), "compare with the driver's own traffic class (docs/qos.md)")
+		return res.fails(fmt.Sprintf("%s sent them on priority %d%s: its driver or firmware gives them another class", at, other, right), "compare with the driver's own traffic class (docs/qos.md)")
 	}
-	return res.fails(fmt.Sprintf("they left %s on priority %d and came in at %s on priority %d, whose map leads DSCP %d to priority %d: "+
-		"a switch between them has changed their DSCP (it remarks)", w.ends[0].port, *q.Priority, at, other, *q.DSCP, *q.Priority),
+	return res.fails(fmt.Sprintf("they left %s on priority %d and came in at %s on priority %d%s: a switch between them has changed their DSCP (it remarks)",
+		w.ends[0].port, *q.Priority, at, other, right),
 		fmt.Sprintf("set the ports of the switch to trust and keep the DSCP, and give DSCP %d the priority %d there", *q.DSCP, *q.Priority))
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
 )
 
@@ -103,7 +104,7 @@ func TestAClassIsCountedAtBothEnds(t *testing.T) {
 		"the receiver's map": {func(w *lanesOf) { w.nics["beth0"].dcb = &probe.DCB{PFC: []int{5}, DSCP: map[int]int{48: 6}} },
 			"b.rail0 received them on priority 0: its map has no entry for DSCP 40", 2},
 		"a switch remarks": {func(w *lanesOf) { w.remark = 48 },
-			"they left a.rail0 on priority 5 and came in at b.rail0 on priority 6, whose map leads DSCP 40 to priority 5: a switch between them has changed their DSCP", 4},
+			"they left a.rail0 on priority 5 and came in at b.rail0 on priority 6, although its map leads DSCP 40 to priority 5: a switch between them has changed their DSCP", 4},
 		"a switch remarks to nothing": {func(w *lanesOf) { w.remark = 0 }, "came in at b.rail0 on priority 0", 4},
 		"no PFC at one end": {func(w *lanesOf) { w.nics["beth1"].dcb.PFC = nil },
 			"5 on a, none on b: b.rail1 has no PFC on priority 5, so it drops packets where it must pause a.rail1; run `fabricform plan`", 1},
@@ -313,6 +314,45 @@ func TestCNPsAreNamed(t *testing.T) {
 		}
 		if said != want+"\n"+want+"\n" {
 			t.Errorf("%s: %s", driver, said)
+		}
+	}
+}
+
+// TestNCCLsTrafficClassIsJudgedByTheMapOfTheHost, whoever has written it.
+func TestNCCLsTrafficClassIsJudgedByTheMapOfTheHost(t *testing.T) {
+	off := false
+	for name, c := range map[string]struct {
+		tc   string
+		dcb  *probe.DCB
+		qos  *fabric.QoS
+		want string
+	}{
+		"right":           {"160", &probe.DCB{PFC: []int{5}, DSCP: map[int]int{40: 5}}, nil, "pass DSCP 40, priority 5"},
+		"with ECN's bits": {"162", &probe.DCB{PFC: []int{5}, DSCP: map[int]int{40: 5}}, nil, "pass DSCP 40, priority 5"},
+		"no PFC": {"106", &probe.DCB{PFC: []int{5}, DSCP: map[int]int{26: 3}}, nil,
+			"warn DSCP 26, priority 3: NCCL_IB_TC = 106 is DSCP 26, and eth0 leads it to priority 3, which has no PFC: packets are dropped under congestion"},
+		"PFC is off": {"160", &probe.DCB{DSCP: map[int]int{40: 5}}, &fabric.QoS{PFC: &off}, "pass DSCP 40, priority 5"},
+		"not mapped": {"160", &probe.DCB{PFC: []int{5}, DSCP: map[int]int{26: 3}}, nil, "warn : NCCL_IB_TC = 160 is DSCP 40, and the map of eth0 has no entry for it"},
+		"trusts PCP": {"160", &probe.DCB{PFC: []int{5}, TrustsPCP: true}, nil, "warn : NCCL_IB_TC = 160 is DSCP 40, and eth0 trusts the PCP of VLAN tags"},
+		"no DCB":     {"160", nil, nil, ""},
+		"no class":   {"0", &probe.DCB{}, nil, ""},
+	} {
+		v, w := lanesOfVerbs()
+		w.nics["aeth0"].dcb = c.dcb
+		v.snaps["a"].Files = map[string]facts.File{fabric.NCCLConf: {Text: "NCCL_IB_TC=" + c.tc + "\n"}}
+		f := rdmaFabric()
+		f.Links = f.Links[:1]
+		f.Hosts[0].NICs[0].QoS = c.qos
+		got := ""
+		for _, r := range measure(t, f, v, Options{Only: []Check{CheckNCCL}}) {
+			if r.Item == NCCLClass {
+				if got = string(r.Verdict) + " " + r.Found; r.Cause != "" {
+					got += ": " + r.Cause
+				}
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 // What names the item that a result is about, for people.
 func What(r validators.Result) string {
+	if r.Item == validators.ClassCounted && r.Check == validators.CheckVerbs {
+		return "class of " + r.Object
+	}
 	word, known := map[validators.Item]string{
 		validators.SmallPing: "ping " + r.Object, validators.FullSizePing: "full size", validators.Throughput: "throughput",
 		validators.GroupThroughput: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU",
@@ -22,8 +25,8 @@ func What(r validators.Result) string {
 		validators.Job:             "collectives", validators.CollectiveData: r.Object + " values",
 		validators.BusBandwidth: r.Object, validators.RankLog: "log",
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object,
-		validators.CameUp:      r.Object,
-		validators.CommonCause: "common cause", validators.MTU: "MTU", validators.PFCIsOn: "PFC", validators.LoginsWork: "login_mesh " + r.Object,
+		validators.CameUp:    r.Object,
+		validators.NCCLClass: "class on " + r.Object, validators.CommonCause: "common cause", validators.MTU: "MTU", validators.PFCIsOn: "PFC", validators.LoginsWork: "login_mesh " + r.Object,
 		validators.LoginFailed: "login_mesh " + r.Object,
 	}[r.Item]
 	switch {

@@ -55,6 +55,8 @@ func TestResultsInWords(t *testing.T) {
 			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096, traffic class 106, service level 3", ""},
 		{"an average latency alone", validators.Result{Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.9, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{} }))}, "send_lat", "1.90 µs average", ""},
 		{"nothing measured", validators.Result{Item: validators.PerftestRun, Object: "write_bw", Unmeasured: true, Setup: &validators.Setup{MessageBytes: 64 << 10}}, "write_bw 64 KiB", "not measured", ""},
+		{"a class", validators.Result{Check: validators.CheckVerbs, Item: validators.ClassCounted, Object: "write_bw", Found: "on priority 5 at both ends"}, "class of write_bw", "on priority 5 at both ends", ""},
+		{"a class of pings", validators.Result{Check: validators.CheckQoS, Item: validators.ClassCounted, Object: "10.0.0.2", Wanted: "priority 5 at both ends"}, "class", "", "priority 5 at both ends"},
 		{"a GID", validators.Result{Item: validators.NCCLPort, Object: "rail0", Found: "rxe0 on eth1", Values: values(v(validators.MetricGIDIndex, 1, ""))}, "rail0", "rxe0 on eth1, GID 1", ""},
 		{"a variable", validators.Result{Item: validators.ConfVariable, Object: "NCCL_IB_DISABLE", Found: `"true"`, Wanted: `"1"`, Place: &validators.FileLine{File: "/etc/nccl.conf"}}, "/etc/nccl.conf", `NCCL_IB_DISABLE is "true"`, `"1"`},
 		{"a line of a file", validators.Result{Item: validators.ConfFinding, Found: "Set twice", Place: &validators.FileLine{File: "/etc/nccl.conf", Line: 7}}, "/etc/nccl.conf:7", "Set twice", ""},
