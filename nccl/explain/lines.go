@@ -39,7 +39,7 @@ type meaning struct {
 
 // meanings are tried in this order: the more special ones come first.
 var meanings = slices.Concat(efaMeanings, ibMeanings, nvshmemMeanings, enrootMeanings, frameworkMeanings, torchMeanings, socketMeanings, kernelMeanings, cudaMeanings, memoryMeanings, gpuMeanings, usageMeanings, rasMeanings, pluginMeanings, rcclMeanings,
-	deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings, launcherMeanings, codeMeanings, watchdogMeanings, resultMeanings, insideMeanings)
+	deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings, launcherMeanings, codeMeanings, watchdogMeanings, resultMeanings, insideMeanings, systemMeanings)
 
 // ownMeanings are those of lines that nothing but the output of a program has: such a line is enough to know a log.
 var ownMeanings = slices.Concat(efaMeanings, ibMeanings, nvshmemMeanings, enrootMeanings, frameworkMeanings, socketMeanings, usageMeanings, cudaMeanings, gpuMeanings, kernelMeanings, deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings)
@@ -272,7 +272,7 @@ func (l *logged) role(r *report) role {
 	if r.of == sigkill && l.endedByTorchrun() {
 		return aftermath
 	}
-	if r.of == rayDeath && l.byWatchdog() {
+	if r.of == rayDeath && l.byWatchdog() || l.followsNCCL(r) {
 		return result
 	}
 	if r == l.fatal || r.summary == "memlock is limited" && r.of.role == cause && slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.summary == noRoom }) {

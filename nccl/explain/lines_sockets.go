@@ -70,7 +70,6 @@ var socketMeanings = []*meaning{
 		forms: []string{"verify NCCL_OOB_NET_IFNAME" /* 2.24.3– */}},
 	{role: hint, summary: "NCCL_OOB_NET_IFNAME matches nothing", costs: "No device has that name. NCCL 2.23.4 ignores the variable and takes its first device.", instead: "Correct the name, or remove the variable.", forms: []string{"no device found matching NCCL_OOB_NET_IFNAME" /* 2.23.4 */}},
 	{role: cause, summary: "No interface in the peer's subnet", costs: "NCCL_COMM_ID names an address for which no interface of this host has a subnet.", instead: bootstrapAt, more: ownNetwork, forms: []string{"No interface found in the same subnet as remote address"}},
-	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct the name, or add it to DNS or /etc/hosts of all hosts.", forms: []string{"error encountered when getting address info"}},
 	{role: cause, summary: "NCCL_COMM_ID is not an address", costs: "NCCL expects HOST:PORT.", instead: "Write <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>.", forms: []string{"Invalid NCCL_COMM_ID", "Net : No valid <IPv4_or_hostname>:<port> pair found", "Net : No valid [IPv6]:port pair found"}},
 
 	{role: cause, summary: "An address is empty", costs: "NCCL_COMM_ID (or NCCL_RAS_ADDR) is set, and empty.", instead: "Remove it, or write <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>.", forms: []string{"Net : string is null"}},
