@@ -335,6 +335,11 @@ var (
 // ownAddress is a command that looks up the address of its host's own name.
 var ownAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[`(].*\\bhostname +(?:--ip-address|-i)\\b") })
 
+// fallsBack is a computed address that becomes the host's own if the command for it fails.
+var fallsBack = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`)
+})
+
 // rayAddress is the address of a host that ray start gets with a port, which it does not take.
 var rayAddress = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`)
@@ -413,6 +418,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if ownAddress().MatchString(line) && j.nodes > 1 {
 			s.say(number, env.Note, "The address may be a loopback one", "hostname --ip-address looks up the host's own name, which /etc/hosts of many hosts gives 127.0.1.1.", "Ranks on other hosts cannot connect to such an address, and wait until the timeout.", "Print the address. Use the name itself, as scontrol show hostnames gives it, or the address of an interface.")
+		}
+		if fallsBack().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
+			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")
 		}
 		if at := opened().FindStringSubmatch(line); at != nil && slices.ContainsFunc(j.ports, func(w word) bool { return w.text == at[1] }) {
 			s.say(number, env.Warning, "One open port is not enough", fmt.Sprintf("Port %s is that of the rendezvous alone.", at[1]), "NCCL and Gloo connect ranks over other TCP ports, which the system chooses (net.ipv4.ip_local_port_range): with a firewall that is closed otherwise, ranks wait after the rendezvous.", "Allow all TCP between the hosts of the job, by their addresses.")

@@ -18,6 +18,12 @@ func TestJobsAreChecked(t *testing.T) {
 	for _, c := range []struct{ name, text, says, notSays string }{
 		{"a.sh", "torchrun --nnodes=2 --node_rank=1 --master_addr=localhost train.py\n", "error:  Ranks meet at localhost", ""},
 		{"a.sh", "torchrun --nnodes=1:4 --rdzv-endpoint=127.0.0.1:29500 train.py\n", "the job has 4 hosts", ""},
+		{"a.sh", "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_NODELIST\" | head -n1 || echo localhost)\ntorchrun --nnodes=2 --master_addr=$MASTER_ADDR a.py\n", "line 1: warning:  Ranks may meet at localhost", ""}, // mlc-ai/pith-train/pull/91
+		{"a.sh", "H=$(hostname -s || echo localhost)\ntorchrun --nnodes=1 a.py\n", "", "may meet"},
+		{"a.txt", "$ kubectl describe node a\nAllocatable:\n  cpu:  96\n  rdma/hca_shared_devices_a:  0\n", "line 4: error:  A device plugin offers nothing", ""},
+		{"a.txt", "\"allocatable\": {\n  \"openshift.io/mlnxnics\": \"0\",\n  \"pods\": \"110\"\n}\n", "line 2: error:  A device plugin offers nothing", ""},
+		{"a.txt", "Allocatable:\n  nvidia.com/gpu:  0\n  nvidia.com/mig-1g.5gb:  7\n  hugepages-1Gi:  0\n", "", "offers nothing"},
+		{"a.log", "[rank5]:[E602 11:17:52.185053341 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operati\n", "error:  PyTorch's watchdog stopped the job", ""}, // hiyouga/LlamaFactory/issues/8261
 		{"a.sh", "torchrun --nnodes=1 --master_addr=localhost train.py\nexport NCCL_SOCKET_IFNAME==lo\n", "", "his host alone"},
 		{"a.sh", "torchrun --nnodes=2 --master_addr=10.0.0.1 train.py\n", "", "localhost"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=2\nexport NCCL_DEBUG=INFO\nsrun python a.py\n", "line 2: warning:  Fewer tasks than --ntasks-per-node", ""},

@@ -104,6 +104,25 @@ func (x index) meant(line string) *meaning {
 	return best.of
 }
 
+// leastOfForm is how many bytes of a form the end of a cut line must have.
+const leastOfForm = 20
+
+func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// cut returns what a line means that somebody has cut within a word of a form, or nil.
+func cut(line string) *meaning {
+	for _, m := range meanings {
+		for _, form := range m.forms {
+			for n := min(len(form), len(line)) - 1; n >= leastOfForm; n-- {
+				if letter(form[n-1]) && letter(form[n]) && strings.HasSuffix(line, form[:n]) {
+					return m
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // reportOf is a meaning, and the summary that the line itself may give it.
 type reportOf struct {
 	of      *meaning

@@ -26,7 +26,7 @@ var systemMeanings = []*meaning{
 		forms: []string{"o space left on device", "isk quota exceeded"}},
 	{role: symptom, vague: true, summary: "The system has no memory for a call", costs: "The host, the container's cgroup or a limit of the process (ulimit -v, -l) has no memory left. From a call of RDMA, its queue may also be full.", instead: "Check free memory, the job's memory limit, ulimit -l, and dmesg for the OOM killer.", forms: []string{"annot allocate memory", "MemoryError"}},
 	{role: symptom, vague: true, summary: "The system forbids a call", costs: "The permissions of a file or device, or a security profile (seccomp, SELinux, AppArmor), forbid it to this user.", instead: "The line names the file or call. Compare the user and its groups with the permissions (ls -l); in a container see which devices and capabilities it has.",
-		forms: []string{"Permission denied", "Operation not permitted"}},
+		forms: []string{"Permission denied"}},
 }
 
 // explainPython says more of exceptions whose kind tells what is wrong.

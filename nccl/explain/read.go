@@ -197,7 +197,7 @@ func traces(message string) bool {
 
 // document reads a text that is no nccl.conf: lines of logs and rows of tables wherever they are, and the rest as commands.
 func (r *reading) document(name, text string) Kind {
-	l, t := newLogged(r), &tables{}
+	l, t := newLogged(r), &tables{offers: map[string]int{}}
 	var rest strings.Builder
 	number := 0
 	for line := range strings.Lines(text) {
@@ -222,6 +222,11 @@ func (r *reading) document(name, text string) Kind {
 		r.mark(number, c)
 		r.seen[c]++
 		rest.WriteByte('\n') // keeps the numbers of lines
+	}
+	if m := cut(l.previous); m != nil && len(l.inOrder) == 0 {
+		l.record(number, l.previous, m)
+		r.mark(number, logLine)
+		r.seen[logLine]++
 	}
 	script := isScript(name, text)
 	s := r.commands(afterRoot(rest.String()), !script && !strings.Contains(text, "#SBATCH "), t.rules)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -31,7 +32,10 @@ type tables struct {
 	lost     counted // packets
 	weak     counted // errors of links
 	test     testRun
-	xml      xmlTopology // of NCCL_TOPO_DUMP_FILE
+	node     bool           // what follows may be resources of a node
+	offers   map[string]int // resource of a device plugin -> line that shows 0 of it; 0: there are more
+	parts    bool           // the node offers parts of GPUs (MIG)
+	xml      xmlTopology    // of NCCL_TOPO_DUMP_FILE
 }
 
 // gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
@@ -66,6 +70,7 @@ func (t *tables) line(number int, line string) class {
 		t.noGID = number
 		return rowLine
 	}
+	t.resource(number, line)
 	if len(fields) < 2 {
 		return other
 	}
@@ -91,6 +96,29 @@ func (t *tables) line(number int, line string) class {
 		return other
 	}
 	return rowLine
+}
+
+// offered is a resource of a device plugin, as kubectl describe node lists it, or JSON.
+var offered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*"?((?:rdma|[\w-]+(?:\.[\w-]+)+)/[\w.-]+)"?: +"?(\d+)"?,?\s*$`)
+})
+
+// resource notes what a node has to give of a device plugin's resource. A name that another place has more of is not noted.
+func (t *tables) resource(number int, line string) {
+	if t.node = t.node || strings.Contains(line, "llocatable"); !t.node {
+		return
+	}
+	at := offered().FindStringSubmatch(line)
+	if at == nil || len(t.offers) >= maxRows {
+		return
+	}
+	t.parts = t.parts || strings.HasPrefix(at[1], "nvidia.com/mig-") && at[2] != "0"
+	switch old, again := t.offers[at[1]]; {
+	case strings.Trim(at[2], "0") != "":
+		t.offers[at[1]] = 0
+	case !again || old > 0:
+		t.offers[at[1]] = number
+	}
 }
 
 func (t *tables) gidRow(number int, fields []string) bool {
@@ -167,6 +195,12 @@ func (t *tables) finish(r *reading, all []setting) {
 	if t.listed > 0 {
 		r.say(t.listed, env.Error, "The program finds no RDMA device", "ibv_devices lists no device.", "The kernel has none (no driver of a NIC is loaded, or no Soft-RoCE or siw link was made), the container does not have /dev/infiniband, or a provider is missing.",
 			"Compare it with rdma link, which shows the kernel's devices. If that has none, load the NIC's driver, or make a software device: rdma link add rxe0 type rxe netdev NIC. If it has one: "+providers)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.offers)) {
+		if at := t.offers[name]; at > 0 && (name != "nvidia.com/gpu" || !t.parts) {
+			r.say(at, env.Error, "A device plugin offers nothing", fmt.Sprintf("The node has 0 of %s to give.", shorten(name)), "Pods that ask for it stay Pending, or are refused (UnexpectedAdmissionError). The plugin does not run on this node, its selectors match no device, or its devices are not healthy.",
+				"Read the log of the plugin's pod on this node, and compare its configuration with the node's devices (rdma link, nvidia-smi). kubelet knows a plugin no longer after kubelet's own restart unless the plugin registers again: restart the plugin.")
+		}
 	}
 	pin, pinned := find(all, "NCCL_IB_GID_INDEX")
 	if known && !pinned {
