@@ -9,8 +9,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/fabricform/fabricform/agent/decode"
 )
 
 // errLinkDead is the reason of a client that ended because the host was silent.
@@ -153,13 +151,14 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 		if f.Error != nil {
 			return f.Error.limited()
 		}
-		if result == nil {
+		switch result := result.(type) {
+		case nil:
+			return nil
+		case *json.RawMessage:
+			*result = f.Result
 			return nil
 		}
-		if err := decode.Into(f.Result, result); err != nil {
-			return fmt.Errorf("decode answer to %s: %w", method, err)
-		}
-		return nil
+		return decodeAnswer(method, f.Result, result)
 	case <-c.done:
 		return c.reason(nil)
 	case <-ctx.Done():

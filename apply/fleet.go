@@ -8,7 +8,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +35,7 @@ type Fleet struct {
 	invocation fabric.Invocation
 	kinds      resource.Kinds // they say how long actions may take
 	leases     *Leases
+	memory     *memory
 }
 
 // hostConn is one host and the connection to it.
@@ -43,8 +43,8 @@ type hostConn struct {
 	target   transport.Target
 	former   *transport.Target // how to reach the host after a revert, if the plan changed its address
 	client   *agent.Client
-	seen     *calls.SnapshotResult // set by Glance, which has closed the helper
-	looks    []resource.Resource   // see FleetHost
+	glance   *glance                    // what the host answered; its helper is closed
+	looks    func() []resource.Resource // see FleetHost
 	compared []resource.Resource
 	why      error // why the host has no helper
 	first    firstAnswers
@@ -56,9 +56,9 @@ type hostConn struct {
 // FleetHost is one host to connect to.
 type FleetHost struct {
 	Target transport.Target
-	// Looks are the resources that each read of the host covers: those that are wanted, and those that
+	// Looks returns the resources that each read of the host covers: those that are wanted, and those that
 	// other resources are derived from.
-	Looks []resource.Resource
+	Looks func() []resource.Resource
 	// Compared are resources that are read only to compare the hosts with each other (Snapshot).
 	Compared []resource.Resource
 }
@@ -69,6 +69,14 @@ type firstAnswers struct {
 	finished  calls.TxFinished
 	finishing error
 	seen      *calls.SnapshotResult // nil if it was not read, or the first Read has returned it
+}
+
+// glance is the one answer of a host that a plan needs, with what its connection proved. The answer is decoded when it is
+// read: the facts of ten thousand hosts would fill memory.
+type glance struct {
+	answer []byte // see memory
+	proven identity
+	noted  bool // its transactions are known
 }
 
 // first returns the target for the first connection to a host, which may be a kept one. Every later one shows that a new login works.
@@ -113,7 +121,7 @@ func (f *Fleet) askFirst(ctx context.Context, host string, asking bool) firstAns
 }
 
 // glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
-// hosts needs at most parallelism connections at once. The fleet then supports one Read of each host, and cannot change or
+// hosts needs at most parallelism connections at once. The fleet then answers Read from memory, and cannot change or
 // measure anything.
 func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost) {
 	f.each(parallelism, hosts, func(m FleetHost) error {
@@ -122,23 +130,24 @@ func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost) 
 			return err
 		}
 		defer c.Close()
-		r, err := read(ctx, patient{Caller: c}, m.Target.Name, m.Looks, true)
+		answer, err := calls.Snapshot.Ask(ctx, patient{Caller: c}, m.Target.Name, calls.SnapshotParams{Resources: m.Looks(), Ask: true})
 		if err != nil {
 			return err
 		}
-		setProven(c.Stream(), r.Snapshot)
-		f.noteTransactions(m.Target.Name, r.Transactions)
+		packed, err := f.memory.pack(answer)
+		if err != nil {
+			return err
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		h := f.host(m.Target.Name)
-		h.seen, h.looks = &r, nil // it is not read again
+		f.host(m.Target.Name).glance = &glance{answer: packed, proven: identityBy(c.Stream())}
 		return nil
 	})
 }
 
 // newFleet makes a fleet that has connected to no host yet. build is the ID of the helpers.
 func newFleet(d Dial, build string, hosts []FleetHost) *Fleet {
-	f := &Fleet{hosts: map[string]*hostConn{}}
+	f := &Fleet{hosts: map[string]*hostConn{}, memory: newMemory()}
 	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, build, t) }
 	for _, m := range hosts {
 		f.hosts[m.Target.Name] = &hostConn{target: m.Target, looks: m.Looks, compared: m.Compared}
@@ -228,7 +237,7 @@ func (f *Fleet) Hosts() []string {
 	defer f.mu.Unlock()
 	var names []string
 	for name, h := range f.hosts {
-		if h.client != nil || h.seen != nil {
+		if h.client != nil || h.glance != nil {
 			names = append(names, name)
 		}
 	}
@@ -295,51 +304,85 @@ func (f *Fleet) Call(ctx context.Context, host, method string, params, result an
 func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.SnapshotResult, error) {
 	f.mu.Lock()
 	h := f.host(host)
-	seen, looks := cmp.Or(h.seen, h.first.seen), h.looks
+	seen, glance, looks := h.first.seen, h.glance, h.looks
 	h.first.seen = nil
-	if h.seen != nil {
-		h.seen = &calls.SnapshotResult{} // the caller alone keeps it
-	}
 	f.mu.Unlock()
 	switch {
-	case seen != nil && seen.Snapshot == nil:
-		return *seen, fmt.Errorf("host %s was read once, and is not connected any more", host)
 	case seen != nil:
 		return *seen, nil
+	case glance != nil:
+		return f.recall(host, glance)
 	}
-	return f.readAnew(ctx, host, looks, asking)
+	return f.readAnew(ctx, host, covered(looks), asking)
+}
+
+// recall decodes the one answer of a host. A host whose answer is no snapshot counts as unreachable.
+func (f *Fleet) recall(host string, g *glance) (calls.SnapshotResult, error) {
+	var r calls.SnapshotResult
+	answer, err := f.memory.unpack(g.answer)
+	if err == nil {
+		r, err = checked(calls.Snapshot.Decode(answer))
+	}
+	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		h := f.host(host)
+		h.glance, h.why = nil, err
+		return r, err
+	}
+	g.proven.set(r.Snapshot)
+	if !g.noted {
+		g.noted = true
+		f.noteTransactions(host, r.Transactions)
+	}
+	return r, nil
+}
+
+// covered returns the resources of FleetHost.Looks; none for a host that this fleet was not to connect to.
+func covered(looks func() []resource.Resource) []resource.Resource {
+	if looks == nil {
+		return nil
+	}
+	return looks()
 }
 
 func (f *Fleet) readAnew(ctx context.Context, host string, looks []resource.Resource, asking bool) (calls.SnapshotResult, error) {
-	r, err := read(ctx, f, host, looks, asking)
+	r, err := checked(calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: looks, Ask: asking}))
 	f.noteTransactions(host, r.Transactions)
 	if c := f.client(host); c != nil && r.Snapshot != nil {
-		setProven(c.Stream(), r.Snapshot)
+		identityBy(c.Stream()).set(r.Snapshot)
 	}
 	return r, err
 }
 
-// setProven adds the host's key and address to its facts, as our connection has them. They replace whatever the host itself
-// reported. At another port than that of the host's SSH server, the address is one that forwards to the host.
-func setProven(stream any, snap *facts.Snapshot) {
-	m := &snap.Management
-	m.HostKey, m.Dialled = "", netip.Addr{}
-	s, is := stream.(interface {
+// identity is what our own connection to a host proved of it.
+type identity struct {
+	hostKey string
+	dialled netip.AddrPort
+}
+
+func identityBy(stream any) (p identity) {
+	if s, is := stream.(interface {
 		HostKey() string
 		Dialled() netip.AddrPort
-	})
-	if !is {
-		return
+	}); is {
+		p = identity{s.HostKey(), s.Dialled()}
 	}
-	m.HostKey = s.HostKey()
-	if at := s.Dialled(); int(at.Port()) == m.Port {
-		m.Dialled = at.Addr()
+	return p
+}
+
+// set adds the host's key and address to its facts. They replace whatever the host itself reported. At another port than that
+// of the host's SSH server, the address is one that forwards to the host.
+func (p identity) set(snap *facts.Snapshot) {
+	m := &snap.Management
+	m.HostKey, m.Dialled = p.hostKey, netip.Addr{}
+	if int(p.dialled.Port()) == m.Port {
+		m.Dialled = p.dialled.Addr()
 	}
 }
 
-// read expects a snapshot: without one, a host that was not read would look like one without differences.
-func read(ctx context.Context, c agent.Caller, host string, looks []resource.Resource, asking bool) (calls.SnapshotResult, error) {
-	r, err := calls.Snapshot.Call(ctx, c, host, calls.SnapshotParams{Resources: looks, Ask: asking})
+// checked expects a snapshot: without one, a host that was not read would look like one without differences.
+func checked(r calls.SnapshotResult, err error) (calls.SnapshotResult, error) {
 	if err == nil {
 		err = r.Check()
 	}
@@ -353,9 +396,9 @@ func read(ctx context.Context, c agent.Caller, host string, looks []resource.Res
 func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
 	f.mu.Lock()
 	h := f.host(host)
-	looks := slices.Concat(h.looks, h.compared)
+	looks, compared := h.looks, h.compared
 	f.mu.Unlock()
-	r, err := f.readAnew(ctx, host, looks, false)
+	r, err := f.readAnew(ctx, host, slices.Concat(covered(looks), compared), false)
 	return r.Snapshot, err
 }
 

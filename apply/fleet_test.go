@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/netip"
 	"slices"
@@ -9,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -30,7 +34,7 @@ func TestAHostDoesNotSayItsOwnKeyAndAddress(t *testing.T) {
 	}{{proven("10.0.0.2:2222"), "the key", "10.0.0.2"}, {proven("10.0.0.2:22"), "the key", "invalid IP"}, {"no SSH", "", "invalid IP"}} {
 		foreign := netip.MustParseAddr("10.0.0.3")
 		snap := &facts.Snapshot{Management: facts.Management{Server: foreign, Dialled: foreign, Port: 2222, HostKey: "of another host"}}
-		setProven(c.stream, snap)
+		identityBy(c.stream).set(snap)
 		if m := snap.Management; m.HostKey != c.key || m.Dialled.String() != c.at || m.Server != foreign {
 			t.Errorf("%v: %+v", c.stream, m)
 		}
@@ -79,9 +83,42 @@ func TestAPlanKeepsNoFacts(t *testing.T) {
 		if in.Snapshot != nil || s.known[in.Name].snapshot != nil {
 			t.Errorf("the facts of host %s are kept", in.Name)
 		}
-		if _, err := s.Read(t.Context(), in.Name, false); err == nil || !strings.Contains(err.Error(), "was read once") {
-			t.Errorf("host %s is read again: %v", in.Name, err)
-		}
+	}
+}
+
+// TestAPlanIsTheSameHoweverItReads: with one look at each host, an answer is judged when its host is planned. If the plan cannot use
+// it, the host's links are left out as those of any unreachable host.
+func TestAPlanIsTheSameHoweverItReads(t *testing.T) {
+	for name, breaks := range map[string]func(b *toyHost){
+		"whole":        func(*toyHost) {},
+		"unknown atom": func(b *toyHost) { b.atoms = map[resource.Atom]resource.Owned{"bogus x y": {Ours: "1"}} },
+		"no answer":    func(b *toyHost) { b.mute = true },
+		"no link":      func(b *toyHost) { b.empty = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p *planner.Plan
+			var plans [2]string
+			for i := range plans {
+				y := newToys(t)
+				breaks(y.hosts["b"])
+				o := y.options()
+				o.Glance = i == 1
+				s := Open(t.Context(), y.fabric, o)
+				p = s.Propose(t.Context())
+				s.Close()
+				raw, err := json.Marshal(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plans[i] = string(raw)
+			}
+			if d := cmp.Diff(plans[0], plans[1]); d != "" {
+				t.Error(d)
+			}
+			if whole := name == "whole"; (len(p.Unreachable()) == 0) != whole || (len(p.LeftOut) == 0) != whole {
+				t.Errorf("unreachable: %v; left out: %v", p.Unreachable(), p.LeftOut)
+			}
+		})
 	}
 }
 

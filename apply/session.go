@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -99,7 +97,6 @@ type proposal struct {
 
 // state is what a session knows about a host.
 type state struct {
-	desired  []resource.Resource
 	derived  []resource.Resource // of the latest proposed plan
 	proposed bool
 	joined   []resource.Resource // as derived
@@ -113,11 +110,13 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s := &Session{Fabric: f, Options: o, known: map[string]*state{}}
 	var hosts []FleetHost
 	for _, h := range f.Hosts {
-		s.known[h.Name] = &state{desired: o.Resources.Desired(f, h)}
+		s.known[h.Name] = &state{}
 		if s.Excluded(h.Name) || o.Away[h.Name] != "" {
 			continue
 		}
-		m := FleetHost{Target: s.target(h), Looks: slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h))}
+		m := FleetHost{Target: s.target(h), Looks: func() []resource.Resource {
+			return slices.Concat(o.Resources.Desired(f, h), o.Resources.Looks(f, h))
+		}}
 		if !o.Glance {
 			m.Compared = o.Resources.Compared(h)
 		}
@@ -127,9 +126,6 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s.invocation, s.kinds, s.leases = o.Invocation, o.Resources.Kinds, o.Leases
 	switch {
 	case o.Glance:
-		if len(f.Hosts) >= 1000 && os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(30) // the facts of ten thousand hosts fill memory: at 100, garbage would fill as much again
-		}
 		s.glance(ctx, o.Parallelism, hosts)
 	case o.Changing:
 		s.connect(ctx, o.Parallelism, hosts, func(host string) { s.askFirst(ctx, host, !o.Destroy) })
@@ -274,16 +270,20 @@ func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *plan
 func (s *Session) planWithout(inputs []planner.HostInput, stale map[string][]string) *planner.Plan {
 	missing := map[string]bool{}
 	for _, in := range inputs {
-		if !in.Excluded && !s.Options.Destroy && (in.Snapshot == nil || stale[in.Name] != nil) {
+		if !in.Excluded && !s.Options.Destroy && (in.Read == nil && in.Snapshot == nil || stale[in.Name] != nil) {
 			missing[in.Name] = true
 		}
 	}
-	leftOut := planner.Leave(s.Fabric, s.revealing(), inputs, missing)
-	for i := range leftOut {
-		leftOut[i].Saved = s.saved != nil && !s.saved.Plan.Shows(leftOut[i])
-		leftOut[i].Half = s.Options.HalfLinks && !leftOut[i].Saved
+	leftOut, p := s.leave(inputs, missing)
+	if again := p.Unreachable(); !s.Options.Destroy && len(again) > 0 { // an answer that was not decoded before may be no snapshot
+		before := len(missing)
+		for host := range again {
+			missing[host] = true
+		}
+		if len(missing) > before {
+			leftOut, p = s.leave(inputs, missing)
+		}
 	}
-	p := s.plan(inputs, leftOut)
 	s.latest = proposal{leftOut: leftOut, incomplete: map[string]bool{}}
 	for _, h := range p.Hosts {
 		s.latest.incomplete[h.Name] = len(h.LeftOut) > 0
@@ -292,14 +292,32 @@ func (s *Session) planWithout(inputs []planner.HostInput, stale map[string][]str
 	return p
 }
 
-// inputs reads all hosts in parallel for the planner. With Destroy, no resources are wanted.
+// leave makes a plan without the links and networks that lack a host.
+func (s *Session) leave(inputs []planner.HostInput, missing map[string]bool) ([]planner.LeftOut, *planner.Plan) {
+	leftOut := planner.Leave(s.Fabric, s.revealing(), inputs, missing)
+	for i := range leftOut {
+		leftOut[i].Saved = s.saved != nil && !s.saved.Plan.Shows(leftOut[i])
+		leftOut[i].Half = s.Options.HalfLinks && !leftOut[i].Saved
+	}
+	return leftOut, s.plan(inputs, leftOut)
+}
+
+// inputs reads all hosts in parallel for the planner. With Destroy, no resources are wanted. Where each host was read once, and
+// none depends on the facts of another, the planner has one host's facts in memory at a time.
 func (s *Session) inputs(ctx context.Context, asking bool) []planner.HostInput {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
-	limit := 0
-	if s.Options.Glance { // the answers are there, so more goroutines would only take memory
-		limit = s.Options.Parallelism
+	if s.Options.Glance && len(s.Fabric.LoginMeshes) == 0 {
+		away := s.Unreachable()
+		for i, h := range s.Fabric.Hosts {
+			in := planner.HostInput{Name: h.Name, Address: h.Address, Excluded: s.Excluded(h.Name), Unreachable: away[h.Name]}
+			if !in.Excluded && in.Unreachable == "" {
+				in.Read = func() planner.HostInput { return s.input(ctx, h, asking) }
+			}
+			inputs[i] = in
+		}
+		return inputs
 	}
-	parallel.Each(limit, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
+	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
 	if !s.Options.Destroy {
 		s.join(inputs, asking)
 	}
@@ -344,8 +362,8 @@ func (s *Session) revealing() resource.Kinds {
 // input reads one host for the planner.
 func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planner.HostInput {
 	known := s.known[h.Name]
-	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, Excluded: s.Excluded(h.Name),
-		Management: s.Options.Management, Once: s.Options.Glance}
+	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.Options.Resources.Desired(s.Fabric, h),
+		Excluded: s.Excluded(h.Name), Management: s.Options.Management}
 	if s.Options.Destroy {
 		in.Resources, in.Declared = nil, in.Resources
 	}
@@ -370,9 +388,9 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known.records, known.alone = read.Records, read.Guardians == 1
-	if !in.Once {
-		known.snapshot = read.Snapshot
+	known.alone = read.Guardians == 1
+	if !s.Options.Glance {
+		known.records, known.snapshot = read.Records, read.Snapshot
 	}
 	return in
 }
@@ -396,7 +414,7 @@ func (s *Session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bo
 		return before
 	}
 	out := s.Options.Resources.Derived(s.Fabric, h, read.Snapshot, read.Records)
-	if proposing {
+	if proposing && !s.Options.Glance {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		known.proposed, known.derived = true, out

@@ -96,7 +96,7 @@ func ends(kinds resource.Kinds, r fabric.NICRef) (out []resource.Addr) {
 func changedInCommon(fabricName string, kinds resource.Kinds, hosts []HostInput) map[resource.Addr]bool {
 	out := map[resource.Addr]bool{}
 	for _, in := range hosts {
-		if in.Excluded || in.Snapshot == nil {
+		if in = in.whole(); in.Excluded || in.Snapshot == nil {
 			continue
 		}
 		own := ownership(fabricName, kinds, in, in.Resources)

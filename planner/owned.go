@@ -163,20 +163,39 @@ func (o *owned) lists(a resource.Atom) bool {
 	return false
 }
 
-// enrol compares the rosters in the records with the files.
-func (p *Plan) enrol(hosts []HostInput) {
-	here := map[string]bool{}
-	for _, in := range hosts {
-		here[in.Name] = true
-		p.Roster = append(p.Roster, resource.Member{Name: in.Name, Address: in.Address})
+// enlisting is the roster in a host's record of the fabric.
+type enlisting struct {
+	host   string
+	roster []resource.Member
+	owns   bool // the record has atoms
+}
+
+// enlist adds a host's roster. Equal ones are kept once: each lists all hosts.
+func enlist(all []enlisting, fabric string, in HostInput) []enlisting {
+	for _, r := range in.Records {
+		if r.Fabric != fabric || len(r.Atoms)+len(r.Roster) == 0 {
+			continue
+		}
+		e := enlisting{in.Name, r.Roster, len(r.Atoms) > 0}
+		if n := len(all); n > 0 && slices.Equal(all[n-1].roster, e.roster) {
+			e.roster = all[n-1].roster
+		}
+		all = append(all, e)
 	}
-	for _, in := range hosts {
-		for _, r := range in.Records {
-			for _, m := range r.Roster {
-				if r.Fabric == p.Fabric && !here[m.Name] {
-					here[m.Name] = true
-					p.Vanished = append(p.Vanished, m)
-				}
+	return all
+}
+
+// enrol compares the rosters in the records with the files.
+func (p *Plan) enrol(all []enlisting) {
+	here := map[string]bool{}
+	for _, m := range p.Roster {
+		here[m.Name] = true
+	}
+	for _, e := range all {
+		for _, m := range e.roster {
+			if !here[m.Name] {
+				here[m.Name] = true
+				p.Vanished = append(p.Vanished, m)
 			}
 		}
 	}
@@ -184,15 +203,13 @@ func (p *Plan) enrol(hosts []HostInput) {
 	byName := func(a, b resource.Member) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(p.Roster, byName)
 	slices.SortFunc(p.Vanished, byName)
-	for _, in := range hosts {
-		for _, r := range in.Records {
-			want := p.Roster
-			if len(r.Atoms) == 0 {
-				want = p.Vanished
-			}
-			if r.Fabric == p.Fabric && len(r.Atoms)+len(r.Roster) > 0 && !slices.Equal(r.Roster, want) {
-				p.Enrol = append(p.Enrol, in.Name)
-			}
+	for _, e := range all {
+		want := p.Roster
+		if !e.owns {
+			want = p.Vanished
+		}
+		if !slices.Equal(e.roster, want) {
+			p.Enrol = append(p.Enrol, e.host)
 		}
 	}
 }

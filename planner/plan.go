@@ -16,13 +16,15 @@ import (
 
 // HostInput is one host as declared and as found. Snapshot is nil if the host is unreachable.
 type HostInput struct {
-	Name        string
-	Address     string // for the roster
-	Resources   []resource.Resource
-	Declared    []resource.Resource // they name the things that a destroy undoes; a destroy wants none of them
-	Records     []resource.Record   // what each fabric changed on the host
-	Snapshot    *facts.Snapshot
-	Once        bool   // Make drops the snapshot once the host is planned: those of ten thousand hosts take a third of all memory
+	Name      string
+	Address   string // for the roster
+	Resources []resource.Resource
+	Declared  []resource.Resource // they name the things that a destroy undoes; a destroy wants none of them
+	Records   []resource.Record   // what each fabric changed on the host
+	Snapshot  *facts.Snapshot
+	// Read returns the input of a host whose answer is not decoded yet; nil if this is it. It may be called again. The snapshots of ten
+	// thousand hosts would fill memory.
+	Read        func() HostInput
 	Unreachable string // why the host is unreachable
 	// Refused says why the host's own programs reject the wanted configuration of a resource.
 	Refused    map[resource.Addr]string
@@ -236,18 +238,28 @@ func (p *Plan) Stale() (hosts []string) {
 func Make(fabricName string, kinds resource.Kinds, hosts []HostInput, left ...LeftOut) *Plan {
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts)), LeftOut: left}
 	ends := endsOf(left)
-	for i, in := range hosts {
+	var rosters []enlisting
+	for _, in := range hosts {
+		p.Roster = append(p.Roster, resource.Member{Name: in.Name, Address: in.Address})
 		if in.Excluded {
 			p.NotChosen = append(p.NotChosen, in.Name)
-		} else {
+		}
+		in = in.whole()
+		if !in.Excluded {
 			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in, ends))
 		}
-		if in.Once {
-			hosts[i].Snapshot = nil
-		}
+		rosters = enlist(rosters, fabricName, in)
 	}
-	p.enrol(hosts)
+	p.enrol(rosters)
 	return p
+}
+
+// whole returns the input with its snapshot.
+func (in HostInput) whole() HostInput {
+	if in.Read != nil {
+		return in.Read()
+	}
+	return in
 }
 
 func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[resource.Addr]bool) HostPlan {
@@ -338,7 +350,7 @@ func (p *hostPlanning) add(r resource.Resource) (problem string) {
 	}
 	out.Notes = append(out.Notes, d.Notes...)
 	p.own.drift(d.Changes)
-	a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Disturbed: p.disturbs(kind, r), Seen: d.Seen,
+	a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: slices.Clone(d.Changes), Disturbed: p.disturbs(kind, r), Seen: d.Seen,
 		Touches: d.Touches}
 	switch {
 	case len(d.Changes) == 0:
