@@ -30,7 +30,7 @@ func (restorer) Name() string { return Kind }
 func (k restorer) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	var names []string
 	for _, a := range atoms {
-		if a.Kind() != Kind || !isAttribute(a.Value()) {
+		if a.Kind() != Kind || !slices.Contains(attributesOf(), a.Value()) {
 			return nil, fmt.Errorf("%q: this build cannot change such a value", a)
 		}
 		for _, attribute := range attributesOf() {
@@ -38,18 +38,6 @@ func (k restorer) Save(ctx context.Context, r host.Reader, atoms []resource.Atom
 		}
 	}
 	return k.Backup(ctx, r, names)
-}
-
-// attributesOf lists all attributes that a NIC may have.
-func attributesOf() []string {
-	out := []string{attrFlow, attrETS, attrBuffer, attrTrust, attrCNP, attrRDMACM}
-	for dscp := range codepoints {
-		out = append(out, keyed(attrDSCP, dscp))
-	}
-	for p := range priorities {
-		out = append(out, keyed(attrECN, p))
-	}
-	return out
 }
 
 // readValues reads the values of atoms. Without a table of trust, the entries of the DSCPs say what is trusted, so that the value of

@@ -260,7 +260,7 @@ func portOf(h host.Host, snap *facts.Snapshot, netdev string) (port, error) {
 }
 
 // Names reports whether the atom is an attribute of a NIC.
-func (provider) Names(a resource.Atom) bool { return isAttribute(a.Value()) }
+func (provider) Names(a resource.Atom) bool { return slices.Contains(attributesOf(), a.Value()) }
 
 // Claims reports whether the class sets the attribute.
 func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {

@@ -579,6 +579,6 @@ func FuzzText(f *testing.F) {
 		_, _ = encodeBuffer(make([]byte, sizeBuffer), s)
 		_, _, _ = parseRDMACM(s)
 		_ = parseFlow(s)
-		_ = isAttribute(s)
+		_, _ = cut(s)
 	})
 }

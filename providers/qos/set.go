@@ -24,17 +24,6 @@ type port struct {
 	number int    // its port
 }
 
-// rank orders the settings of one NIC: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
-// while there is one. Buffers come after flow control, because mlx5 may change them when PFC changes.
-func rank(attribute, to string) int {
-	name, _ := cut(attribute)
-	at := 1 + slices.Index([]string{attrDSCP, attrTrust, attrETS, attrFlow, attrBuffer, attrECN, attrCNP, attrRDMACM}, name)
-	if name == attrDSCP && to != "" {
-		return 0
-	}
-	return at
-}
-
 // set sets an attribute to a value, or to "" where a value can be absent.
 func (p port) set(ctx context.Context, attribute, to string) (err error) {
 	if flaps(p.link.Driver, attribute) {
@@ -73,15 +62,6 @@ func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	return err
 }
 
-// with returns a copy of a struct with another byte.
-func with(raw []byte, at int, b uint8) []byte {
-	out := slices.Clone(raw)
-	if at < len(out) {
-		out[at] = b
-	}
-	return out
-}
-
 // setFlow ends what is to end before it begins anything: pause frames of the whole port exclude PFC. PFC ends first, and equal pause
 // frames are not set again: ice, i40e and hns3 refuse that while PFC is on.
 func (p port) setFlow(ctx context.Context, to flow) error {
@@ -93,7 +73,8 @@ func (p port) setFlow(ctx context.Context, to flow) error {
 		if to.pfc != "" && begin == (to.pfc != none) && (d.pfc == nil || maskText(d.pfc[pfcMask]) != to.pfc) {
 			err := p.change(ctx, ieeePFC, func(d dcb) ([]byte, error) {
 				mask, err := parseMask(to.pfc)
-				return with(d.pfc, pfcMask, mask), err
+				d.pfc[pfcMask] = mask
+				return d.pfc, err
 			})
 			if err != nil {
 				return fmt.Errorf("PFC: %w", err)

@@ -49,17 +49,36 @@ func cut(attribute string) (name string, key int) {
 	return name, key
 }
 
-// isAttribute reports whether a NIC may have the attribute.
-func isAttribute(attribute string) bool {
-	switch name, key := cut(attribute); name {
-	case attrDSCP:
-		return key >= 0 && key < codepoints
-	case attrECN:
-		return key >= 0 && key < priorities
-	case attrFlow, attrETS, attrBuffer, attrTrust, attrCNP, attrRDMACM:
-		return key < 0
+// order is that in which the attributes of a NIC are set: buffers after flow control, because mlx5 may change them when PFC changes. keys is
+// how many keys an attribute has; 0: it has none.
+var order = []struct {
+	name string
+	keys int
+}{{attrDSCP, codepoints}, {attrTrust, 0}, {attrETS, 0}, {attrFlow, 0}, {attrBuffer, 0}, {attrECN, priorities}, {attrCNP, 0}, {attrRDMACM, 0}}
+
+// rank orders a change of an attribute: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
+// while there is one.
+func rank(attribute, to string) int {
+	name, _ := cut(attribute)
+	for i, a := range order {
+		if a.name == name && (name != attrDSCP || to == "") {
+			return i + 1
+		}
 	}
-	return false
+	return 0
+}
+
+// attributesOf lists all attributes that a NIC may have.
+func attributesOf() (out []string) {
+	for _, a := range order {
+		if a.keys == 0 {
+			out = append(out, a.name)
+		}
+		for key := range a.keys {
+			out = append(out, keyed(a.name, key))
+		}
+	}
+	return out
 }
 
 // values returns what dcbnl says of a NIC, by attribute. A value is text from which encode makes the same struct again.
