@@ -20,27 +20,25 @@ const (
 // Lane is the class of RDMA packets, by which NICs and switches choose their queue.
 type Lane struct{ TrafficClass, ServiceLevel int }
 
-// LaneOf returns the class of the packets that a NIC of a host sends: the receiver answers in the sender's class. It is that of nccl.env
-// or of the NIC's qos block, or, if fabricform writes no file there, that of the host's own /etc/nccl.conf.
+// LaneOf returns the class of the packets that a NIC of a host sends: the receiver answers in the sender's class. It is that of the
+// NIC's qos block, or of nccl.env, or, if fabricform writes no file there, that of the host's own /etc/nccl.conf.
 func LaneOf(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot) Lane {
 	set := f.NCCLOf(h).Env
-	add := func(name, value string) {
-		if _, declared := set[name]; !declared {
-			set[name] = value
-		}
-	}
+	number := func(value string) int { return max(int(env.ParseNumber(f.Secrets.Value(value)).Value), 0) }
 	for _, s := range classSettings([]*fabric.NIC{n}) {
-		add(s.Name, s.Value)
+		// A NIC that NCCL does not use may have another class than nccl.env.
+		if value, declared := set[s.Name]; !declared || n.QoS.Contradiction(s.Name, number(value)) != "" {
+			set[s.Name] = s.Value
+		}
 	}
 	if f.NCCLFile(h) == "" {
 		for _, s := range env.ReadConf(snap.Files[fabric.NCCLConf].Text) {
-			add(s.Name, s.Value)
+			if _, declared := set[s.Name]; !declared {
+				set[s.Name] = s.Value
+			}
 		}
 	}
-	number := func(name string) int {
-		return max(int(env.ParseNumber(f.Secrets.Value(set[name])).Value), 0)
-	}
-	return Lane{TrafficClass: number(trafficClass), ServiceLevel: number(serviceLevel)}
+	return Lane{TrafficClass: number(set[trafficClass]), ServiceLevel: number(set[serviceLevel])}
 }
 
 // classSettings returns the variables that give packets the class of these NICs. They have one value for each process: the files must not

@@ -18,16 +18,17 @@ func TestTheLaneIsThatOfTheFileWhichNCCLReads(t *testing.T) {
 		files map[string]facts.File
 		want  Lane
 	}{
-		"NCCL's default":                      {fabric.NCCL{}, nil, nil, Lane{}},
-		"declared":                            {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "0x6a", "NCCL_IB_SL": "3"}}, nil, nil, Lane{106, 3}},
-		"the same as unset":                   {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "-1"}}, nil, nil, Lane{}},
-		"a file of the host":                  {fabric.NCCL{}, nil, theirs, Lane{160, 5}},
-		"a file of the host that we leave":    {fabric.NCCL{Write: &no, Block: fabric.Block{Pos: fabric.Pos{Line: 1}}}, nil, theirs, Lane{160, 5}},
-		"a file of the host, and one is ours": {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "106"}}, nil, theirs, Lane{106, 5}},
-		"a file that apply writes":            {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "106"}, Block: fabric.Block{Pos: fabric.Pos{Line: 1}}}, nil, theirs, Lane{106, 0}},
-		"the NIC's class":                     {fabric.NCCL{}, lossless, nil, Lane{160, 5}},
-		"the NIC's class, and a file":         {fabric.NCCL{}, lossless, map[string]facts.File{fabric.NCCLConf: {Text: "NCCL_IB_TC=106\n"}}, Lane{160, 5}},
-		"declared beside the class":           {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "0xa0"}}, lossless, nil, Lane{160, 5}},
+		"NCCL's default":                       {fabric.NCCL{}, nil, nil, Lane{}},
+		"declared":                             {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "0x6a", "NCCL_IB_SL": "3"}}, nil, nil, Lane{106, 3}},
+		"the same as unset":                    {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "-1"}}, nil, nil, Lane{}},
+		"a file of the host":                   {fabric.NCCL{}, nil, theirs, Lane{160, 5}},
+		"a file of the host that we leave":     {fabric.NCCL{Write: &no, Block: fabric.Block{Pos: fabric.Pos{Line: 1}}}, nil, theirs, Lane{160, 5}},
+		"a file of the host, and one is ours":  {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "106"}}, nil, theirs, Lane{106, 5}},
+		"a file that apply writes":             {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "106"}, Block: fabric.Block{Pos: fabric.Pos{Line: 1}}}, nil, theirs, Lane{106, 0}},
+		"the NIC's class":                      {fabric.NCCL{}, lossless, nil, Lane{160, 5}},
+		"the NIC's class, and a file":          {fabric.NCCL{}, lossless, map[string]facts.File{fabric.NCCLConf: {Text: "NCCL_IB_TC=106\n"}}, Lane{160, 5}},
+		"the class of another NIC is declared": {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "104"}}, lossless, nil, Lane{160, 5}},
+		"declared beside the class":            {fabric.NCCL{Env: map[string]string{"NCCL_IB_TC": "0xa0"}}, lossless, nil, Lane{160, 5}},
 	} {
 		n := &fabric.NIC{Name: "rail0", Host: "a", QoS: c.qos}
 		h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{n}}

@@ -10,6 +10,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/perftest"
 )
 
 // lanesOf is wires whose NICs count by priority, with names as mlx5's.
@@ -283,6 +284,31 @@ func TestCongestionIsNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCongestionIsNamedWhereATestFails: a storm can be the reason.
+func TestCongestionIsNamedWhereATestFails(t *testing.T) {
+	v, w := lanesOfVerbs()
+	v.outcome = perftest.ProgramRun{Exit: 1, Stderr: []byte("Completion with error at client\nFailed status 12: wr_id 0 syndrom 0x81\n")}
+	w.nics["aeth0"].more = []probe.Statistic{{Name: "rx_prio5_pause", Counts: probe.PauseFrames, Priority: 5}}
+	on(v.fake, probe.RunVerbs, func(ctx context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+		w.nics["aeth0"].more[0].Value += 9
+		return v.run(ctx, h, s)
+	})
+	f := lossless(rdmaFabric())
+	f.Links = f.Links[:1]
+	named := 0
+	for _, r := range measure(t, f, v, Options{Only: []Check{CheckVerbs}}) {
+		if r.Item == Congested && strings.Contains(r.Cause, "a switch pauses a.rail0 (9 PFC frames of priority 5)") {
+			named++
+		}
+		if r.Item == ClassCounted {
+			t.Errorf("%+v", r)
+		}
+	}
+	if named != 2 {
+		t.Errorf("congestion is named in %d directions", named)
 	}
 }
 

@@ -264,36 +264,48 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 		return res.unmeasured(err.Error(), ""), nil
 	}
 	if failure, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun); failed {
-		return res.unmeasured(t.explain(failure, client, server)), nil
+		return res.unmeasured(t.explain(failure, client, server)), t.congestion(ctx, test, w, before, from, to)
 	}
 	m, err := parseMeasurement(out[0])
 	if err != nil {
-		return res.unmeasured("cannot parse perftest's report: "+err.Error(), ""), nil
+		return res.unmeasured("cannot parse perftest's report: "+err.Error(), ""), t.congestion(ctx, test, w, before, from, to)
 	}
 	if m.count == 0 {
 		return res.unmeasured("timed out before any message arrived",
-			"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls; compare both ends' MTU with that of the switches between them"), nil
+				"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls; compare both ends' MTU with that of the switches between them"),
+			t.congestion(ctx, test, w, before, from, to)
 	}
 	res.Setup.RDMAMTU = m.report.MTU
 	m.value.Threshold = t.verbsThreshold(test, from, to)
 	res.Values = []Measurement{m.value}
-	return t.judgeVerbs(ctx, res, before, m, from, to, client), t.priorities(ctx, res, w, before, m, from, to)
+	if class := t.perftestClass(ctx, test, w, m, from, to); class != nil {
+		more = append(more, *class)
+	}
+	return t.judgeVerbs(ctx, res, before, m, from, to, client), append(more, t.congestion(ctx, test, w, before, from, to)...)
 }
 
-// priorities judges what both ports counted by priority: the class, and congestion.
-func (t *trial) priorities(ctx context.Context, res Result, w watched, before counted, m measurement, from, to port) (out []Result) {
-	base := t.result(CheckVerbs, ClassCounted, from.host, to.host)
-	base.Object = res.Object
-	if q := from.spec.QoS; unproven(q, from.side) == "" {
-		if why := w.uncounted(); why != "" {
-			out = append(out, base.skips(NoPriorities, why))
-		} else {
-			out = append(out, w.counted(ctx, base, q, m.packets()))
-		}
+// perftestClass judges on which priority both ports counted the packets of a test; nil if the sender has no class.
+func (t *trial) perftestClass(ctx context.Context, test perftest.Test, w watched, m measurement, from, to port) *Result {
+	res := t.result(CheckVerbs, ClassCounted, from.host, to.host)
+	res.Object = string(test)
+	if unproven(from.spec.QoS, from.side) != "" {
+		return nil
 	}
+	if why := w.uncounted(); why != "" {
+		res = res.skips(NoPriorities, why)
+	} else {
+		res = w.counted(ctx, res, from.spec.QoS, m.packets())
+	}
+	return &res
+}
+
+// congestion names what slowed a test, also one that failed.
+func (t *trial) congestion(ctx context.Context, test perftest.Test, w watched, before counted, from, to port) []Result {
+	res := t.result(CheckVerbs, Congested, from.host, to.host)
+	res.Object = string(test)
 	after, err := t.devices(ctx, from, to)
 	if err != nil {
-		return append(out, base.unmeasured(err.Error(), ""))
+		return []Result{res.unmeasured(err.Error(), "")}
 	}
 	moved := func(p port) func([]string) Movement {
 		return func(names []string) Movement {
@@ -301,7 +313,7 @@ func (t *trial) priorities(ctx context.Context, res Result, w watched, before co
 			return Movement{Port: p.key().String(), Counter: name, Rise: n}
 		}
 	}
-	return append(out, w.congested(ctx, base, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{moved(from), moved(to)})...)
+	return w.congested(ctx, res, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{moved(from), moved(to)})
 }
 
 // judgeVerbs judges a measurement by the counters of the RDMA devices and its threshold.
