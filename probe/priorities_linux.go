@@ -19,6 +19,9 @@ func readPriorities(_ context.Context, netdev string) (Priorities, error) {
 		return Priorities{}, fmt.Errorf("%q is not a name of a network interface", netdev)
 	}
 	counters, err := ethtoolStatistics(netdev)
+	if errors.Is(err, errChanged) {
+		counters, err = ethtoolStatistics(netdev)
+	}
 	if err != nil {
 		return Priorities{}, fmt.Errorf("read the statistics of %s: %w", netdev, err)
 	}
@@ -35,6 +38,9 @@ const (
 	nameSize      = 32   // ETH_GSTRING_LEN
 	spare         = 4096 // statistics: the kernel writes as many as the driver has by then, whatever was asked for
 )
+
+// errChanged says that a driver has more or fewer statistics than a moment ago, as mlx5 has after a change of PFC.
+var errChanged = errors.New("the driver's statistics changed while they were read")
 
 // ethtoolStatistics returns the driver's own statistics, which ethtool's netlink does not have. It returns none if the driver has none.
 func ethtoolStatistics(netdev string) (out map[string]uint64, err error) {
@@ -67,7 +73,7 @@ func ethtoolStatistics(netdev string) (out map[string]uint64, err error) {
 	}
 	n := int(binary.NativeEndian.Uint32(names[8:]))
 	if n != int(binary.NativeEndian.Uint32(values[4:])) || n > room {
-		return nil, errors.New("the driver's statistics changed while they were read")
+		return nil, errChanged
 	}
 	out = make(map[string]uint64, n)
 	for i := range n {

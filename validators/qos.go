@@ -96,9 +96,9 @@ func (t *trial) classPing(ctx context.Context, from, to side, p pair) Result {
 	if why := unproven(q, from); why != "" {
 		return res.skips(NotDeclared, why)
 	}
-	w, err := t.watch(ctx, from.tap(), to.tap())
-	if err != nil {
-		return res.unmeasured(err.Error(), "")
+	w := t.watch(ctx, from.tap(), to.tap())
+	if w.err != nil {
+		return res.unmeasured(w.err.Error(), "")
 	}
 	if why := w.uncounted(); why != "" {
 		return res.skips(NoPriorities, why)
@@ -159,12 +159,13 @@ type watched struct {
 	ends          [2]tap // the sender first
 	before, after lanes
 	began         time.Time
+	err           error // the counters could not be read
 }
 
-func (r *run) watch(ctx context.Context, from, to tap) (w watched, err error) {
-	w = watched{run: r, ends: [2]tap{from, to}, began: time.Now()}
-	w.before, err = r.lanes(ctx, w.ends)
-	return w, err
+func (r *run) watch(ctx context.Context, from, to tap) watched {
+	w := watched{run: r, ends: [2]tap{from, to}, began: time.Now()}
+	w.before, w.err = r.lanes(ctx, w.ends)
+	return w
 }
 
 // rise returns how far the statistics of one kind have risen at an end, and the name of the last that exists.

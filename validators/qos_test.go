@@ -2,6 +2,7 @@ package validators
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -309,6 +310,23 @@ func TestCongestionIsNamedWhereATestFails(t *testing.T) {
 	}
 	if named != 2 {
 		t.Errorf("congestion is named in %d directions", named)
+	}
+}
+
+// TestATestIsMeasuredWithoutPriorities: a driver that cannot be read costs the class and congestion alone.
+func TestATestIsMeasuredWithoutPriorities(t *testing.T) {
+	v, _ := lanesOfVerbs()
+	on(v.fake, probe.ReadPriorities, func(context.Context, string, string) (probe.Priorities, error) {
+		return probe.Priorities{}, errors.New("input/output error")
+	})
+	f := lossless(rdmaFabric())
+	f.Links = f.Links[:1]
+	got := map[string]int{}
+	for _, r := range measure(t, f, v, Options{Only: []Check{CheckTCP, CheckVerbs}}) {
+		got[fmt.Sprintf("%s %s %t", r.Item, r.Verdict, strings.Contains(r.Cause, "input/output error"))]++
+	}
+	if got["throughput pass false"] != 2 || got["perftest pass false"] != 4 || got["class fail true"] != 4 || got["congestion warn true"] != 6 || len(got) != 4 {
+		t.Error(got)
 	}
 }
 

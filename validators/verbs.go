@@ -252,10 +252,7 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup(),
 		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel}
 	before, err := t.devices(ctx, from, to)
-	var w watched
-	if err == nil {
-		w, err = t.watch(ctx, from.tap(), to.tap())
-	}
+	w := t.watch(ctx, from.tap(), to.tap())
 	var out [2]probe.VerbsOutcome
 	if err == nil {
 		out, err = t.bothEnds(ctx, spec, limit, client, server)
@@ -291,9 +288,12 @@ func (t *trial) perftestClass(ctx context.Context, test perftest.Test, w watched
 	if unproven(from.spec.QoS, from.side) != "" {
 		return nil
 	}
-	if why := w.uncounted(); why != "" {
+	switch why := w.uncounted(); {
+	case w.err != nil:
+		res = res.unmeasured(w.err.Error(), "")
+	case why != "":
 		res = res.skips(NoPriorities, why)
-	} else {
+	default:
 		res = w.counted(ctx, res, from.spec.QoS, m.packets())
 	}
 	return &res
