@@ -25,7 +25,8 @@ import (
 
 // TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
 // all hosts at once. The plans are those of the whole program, from its start to its end, as `make build` and as a plain `go
-// build` make it. Client CPU includes the processes that the program started and waited for, such as `ssh -G`.
+// build` make it. Client CPU includes the processes that the program started and waited for, such as `ssh -G`. A plan over kept
+// connections follows one that made and kept them, and stands beside the round's plan with new logins.
 func TestBenchPlan(t *testing.T) {
 	benchmark(t)
 	for _, n := range benchSizes() {
@@ -33,6 +34,7 @@ func TestBenchPlan(t *testing.T) {
 			b := newBenchLab(t, n)
 			plain := plainBuild(t)
 			runProgram(t, plain, "plan", "-lab", b.fabric) // brings its helper
+			keeperHere(t)
 			var s series
 			for range 5 {
 				bare := b.bareLogins(t)
@@ -42,11 +44,18 @@ func TestBenchPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				b.program(t, "plan", "-lab", "-keep-connections=5m")
+				kept, keptCPU := b.program(t, "plan", "-lab")
+				if out, err := exec.Command(bin, "disconnect").CombinedOutput(); err != nil {
+					t.Fatalf("disconnect: %v: %s", err, out)
+				}
 				s.add("plan / bare logins (≤ 1.4)", plan.Seconds()/bare.Seconds())
 				s.add("plan by a plain go build / bare logins (≤ 1.4)", other.Seconds()/bare.Seconds())
 				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
 				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
 				s.add("client CPU of plan, ms a host", planCPU.Seconds()*1000/float64(n))
+				s.add("plan over kept connections / plan", kept.Seconds()/plan.Seconds())
+				s.add("client CPU: plan over kept connections / plan", keptCPU.Seconds()/planCPU.Seconds())
 			}
 			plan, _ := b.program(t, "plan", "-lab")
 			first, _ := b.program(t, "apply", "-lab", "-auto-approve", "-no-verify")
@@ -59,6 +68,20 @@ func TestBenchPlan(t *testing.T) {
 			s.log(t, fmt.Sprintf("%d hosts", n))
 		})
 	}
+}
+
+// keeperHere makes room for a keeper's sockets, and ends the keeper with the test.
+func keeperHere(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "k") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Cleanup(func() {
+		_ = exec.Command(bin, "disconnect").Run() // a keeper of a test that failed
+		_ = os.RemoveAll(dir)
+	})
 }
 
 // plainBuild returns the program as a plain `go build` makes it.
