@@ -24,6 +24,8 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.txt", "\"allocatable\": {\n  \"openshift.io/mlnxnics\": \"0\",\n  \"pods\": \"110\"\n}\n", "line 2: error:  A device plugin offers nothing", ""},
 		{"a.txt", "Allocatable:\n  nvidia.com/gpu:  0\n  nvidia.com/mig-1g.5gb:  7\n  hugepages-1Gi:  0\n", "", "offers nothing"},
 		{"a.log", "[rank5]:[E602 11:17:52.185053341 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operati\n", "error:  PyTorch's watchdog stopped the job", ""}, // hiyouga/LlamaFactory/issues/8261
+		{"a.log", "[W socket.cpp:697] [c10d] The client socket has failed to connect to [::ffff:0.104.99.143]:47389 (errno: 110 - Connection timed out).\n[W socket.cpp:697] [c10d] The client socket has failed to connect to 0.104.99.143:47389 (errno: 110 - Connection timed out).\n", "error:  A host's name is read as an address", "does not answer"}, // hpcaitech/Open-Sora/issues/667
+		{"a.txt", "I always got `torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError`:\n```\n#!/bin/bash -l\n#SBATCH --nodes=2\n", "error:  Ranks did not all come", ""},                                                                                                                                                                         // princeton-nlp/ProLong/issues/9
 		{"a.sh", "torchrun --nnodes=1 --master_addr=localhost train.py\nexport NCCL_SOCKET_IFNAME==lo\n", "", "his host alone"},
 		{"a.sh", "torchrun --nnodes=2 --master_addr=10.0.0.1 train.py\n", "", "localhost"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=2\nexport NCCL_DEBUG=INFO\nsrun python a.py\n", "line 2: warning:  Fewer tasks than --ntasks-per-node", ""},

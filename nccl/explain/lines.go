@@ -237,7 +237,7 @@ func (l *logged) errors() {
 	known := l.blamed > 0 || slices.ContainsFunc(l.inOrder, are(cause))
 	effects, hinted := 0, (*report)(nil)
 	sharp := slices.IndexFunc(l.inOrder, func(r *report) bool { return l.role(r) == symptom && !r.of.vague })
-	if i := slices.IndexFunc(l.inOrder, are(code)); i >= 0 && first == 0 && !slices.ContainsFunc(l.inOrder, are(effect)) {
+	if i := slices.IndexFunc(l.inOrder, are(code)); i >= 0 && first == 0 && (slices.Index(codeMeanings[3:], l.inOrder[i].of) >= 0 || !slices.ContainsFunc(l.inOrder, are(effect))) {
 		r := l.inOrder[i]
 		first = r.line
 		l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", r.of.costs+" No known line names the cause.", r.of.instead)

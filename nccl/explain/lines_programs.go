@@ -63,7 +63,7 @@ var torchMeanings = []*meaning{
 
 // launcherMeanings are lines of mpirun, Slurm, the loader and SSH.
 var launcherMeanings = []*meaning{
-	{role: cause, summary: "A library is missing", costs: "The loader does not find the library. mpirun over SSH does not pass LD_LIBRARY_PATH to other hosts; srun passes it unless --export excludes it.", instead: "Install the library on every host, or pass LD_LIBRARY_PATH (mpirun -x LD_LIBRARY_PATH).", forms: []string{"error while loading shared libraries", "ImportError: lib*cannot open shared object file", "OSError: *.so*cannot open shared object file"}},
+	{role: cause, summary: "A library is missing", costs: "The loader does not find the library. mpirun over SSH does not pass LD_LIBRARY_PATH to other hosts; srun passes it unless --export excludes it.", instead: "Install the library on every host, or pass LD_LIBRARY_PATH (mpirun -x LD_LIBRARY_PATH).", forms: []string{"error while loading shared libraries", ": libnccl.so*: cannot open shared object file", "ImportError: lib*cannot open shared object file", "OSError: *.so*cannot open shared object file"}},
 	{role: cause, summary: "A header is missing", costs: "The compiler does not find MPI or NCCL.", instead: "nccl-tests: make MPI=1 MPI_HOME=… NCCL_HOME=… CUDA_HOME=…, each with its include and lib below.", forms: []string{"mpi.h: No such file or directory", "nccl.h: No such file or directory"}},
 	{role: cause, summary: "Login to a host failed", costs: "mpirun starts ranks over SSH, without a password.", instead: "Give the user a key on every host, and accept the hosts' keys once.", forms: []string{"Permission denied (publickey", "Host key verification failed"}},
 	{role: cause, summary: "mpirun runs as root", costs: "Open MPI refuses to start ranks as root.", instead: "Use another user, or --allow-run-as-root.", forms: []string{"mpirun has detected an attempt to run as root", "prterun has detected an attempt to run as root"}},
@@ -139,7 +139,7 @@ func joined(_ *logged, m string) (summary, costs, instead string) {
 
 // meetingPlace is the address of a store to which a process cannot connect.
 var meetingPlace = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`connect to [^(]{0,40}[(\[](?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`)
+	return regexp.MustCompile(`connect to (?:[^(]{0,40}[(\[])?(?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`)
 })
 
 // explainMeetingPlace says more of an address that other hosts cannot reach.
@@ -154,6 +154,8 @@ func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
 		return "", fmt.Sprintf("The store is said to be at %s, an address of Docker's default network: other hosts and their containers do not reach it.", a), "With several hosts run the containers with --network=host, and give the program the host's own address (MASTER_ADDR, VLLM_HOST_IP, ray start --node-ip-address)."
 	case bridged(a):
 		return "", fmt.Sprintf("The store is said to be at %s, which may be an address of a network that Docker made: other hosts do not reach it. Otherwise nothing listens there, or a firewall is between.", a), "If it is Docker's, give the program the host's own address, and run the containers with --network=host. " + rendezvous
+	case a.Is4() && a.As4()[0] == 0:
+		return "A host's name is read as an address", fmt.Sprintf("No host has the address %s: the name of rank 0's host consists of digits alone, and such a name is read as a number, and so as an address.", a), "Give the host a name that begins with a letter (hostnamectl hostname NAME, docker run --hostname), or pass its address: torchrun --local-addr, --master_addr."
 	case a.IsLoopback():
 		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: other hosts than that of rank 0 find nothing there. On one host, rank 0's process has not begun, is busy, or has ended.", a), "On one host read the output of rank 0's process, and see that no proxy or earlier job takes the port. With several hosts give the address of rank 0's host: MASTER_ADDR, or --master_addr."
 	}

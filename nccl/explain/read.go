@@ -232,7 +232,7 @@ func (r *reading) document(name, text string) Kind {
 	s := r.commands(afterRoot(rest.String()), !script && !strings.Contains(text, "#SBATCH "), t.rules)
 	kind := language(name, text, s.plain)
 	logs := r.seen[logLine] + r.seen[unknown]
-	pasted := (kind == Commands || kind == Notes) && !script
+	pasted := (kind == Commands || kind == Notes || kind == Slurm && !strings.HasPrefix(strings.TrimSpace(text), "#")) && !script
 	l.crashed = l.crashed || pasted && len(l.foreign) > 0 // only the message, without the beginning of its line
 	if logs > 0 || l.crashed {
 		kind = Log
