@@ -45,6 +45,7 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"ulimit -l unlimited\nUCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory\n", "error:  memlock is limited", ""},
 		{"a:1:2 [0] NCCL INFO P2P plugin IBext\na:1:2 [0] NCCL INFO NCCL_IB_PCI_RELAXED_ORDERING set by environment to 1.\nNCCL version 2.10.3+cuda10.2\n", "", "does not read"},
 		{"GPU 0: NVIDIA H100 NVL (UUID: GPU-0)\n         Link 0: 26.562 GB/s\n         Link 4: <inactive>\n", "", "Some NVLinks"},
+		{"F rdma.cc:475] Check failed: !ibv_modify_qp(qp_, &attr, IBV_QP_STATE) QP to Ready to Receive Invalid argument[22]\n", "Look with ibv_devinfo whether each port", "NCCL_"},
 		{"libfabric:507357:1741146011::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0\na:1:2 [0] nccl_net_ofi_create_domain:300 NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented\n", "note:  AWS's plugin reports an error", "EFA devices"},
 		{"Couldn't allocate MR\nSegmentation fault (core dumped)\n", "error:  Memory could not be registered", "error:  The program crashed"},
 		{cuda + "Couldn't allocate MR\n", "error:  GPU memory cannot be registered", "memlock"},

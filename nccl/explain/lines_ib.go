@@ -33,7 +33,7 @@ var ibMeanings = []*meaning{
 		forms:   []string{"ibv_modify_qp failed with error No such device", "ibv_modify_qp failed with 19 "}},
 	{role: cause, summary: "Empty GID", costs: "The GID index is empty on this device: it is pinned, or the address has gone.", instead: "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, and check that the NIC still has its IPv4 address.",
 		forms: []string{"ibv_modify_qp failed with error No data available", "ibv_modify_qp failed with 61 "}},
-	{role: cause, summary: "Incompatible GIDs", costs: "The NIC rejects the connection's addresses: often the two ends have GIDs of different kinds (IPv4 and link-local, RoCE v1 and v2), or a pinned index is another address on one host. NCCL before 2.21 takes index 0 unless NCCL_IB_GID_INDEX is set. A NIC whose driver is in iWARP mode (irdma) refuses, too.", more: linkLocal,
+	{role: cause, summary: "Incompatible GIDs", costs: "The NIC rejects the connection's addresses: often the two ends have GIDs of different kinds (IPv4 and link-local, RoCE v1 and v2), or a pinned index is another address on one host. NCCL before 2.21 takes index 0 unless NCCL_IB_GID_INDEX is set. A NIC whose driver is in iWARP mode (irdma) refuses, too.", more: incompatible,
 		instead: samePin, forms: []string{"ibv_modify_qp failed with error Invalid argument", "ibv_modify_qp failed with 22 "}},
 	{role: cause, summary: "No route to the peer's GID", costs: "The peer is in another subnet, and this host has no route to it from that NIC.", more: apart,
 		instead: "Give both ends of a link one subnet, or add a route. Between rails that are separate networks set NCCL_CROSS_NIC=0, and cable the NICs in the order of their PCI addresses on all hosts. Direct cables between three hosts need " + bySubnet + ".",
@@ -50,8 +50,8 @@ var ibMeanings = []*meaning{
 			"ibv_reg_mr*Cannot allocate memory", "Please set max locked memory (ulimit -l)" /* UCX */, "Couldn't allocate MR with error=12"}},
 	{role: cause, summary: "dma-buf is not supported", costs: "The RDMA driver cannot register the GPU's memory by dma-buf.", instead: "Install a newer RDMA driver, or load nvidia_peermem and set NCCL_DMABUF_ENABLE=0.",
 		forms: []string{"ibv_reg_dmabuf_mr failed with error Operation not supported", "ibv_reg_dmabuf_mr failed with error Protocol not supported", "Couldn't allocate MR with error=93", "Couldn't allocate MR with error=95"}},
-	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here.", instead: gpuMem,
-		forms: []string{"ibv_reg_mr failed with error Bad address", "ibv_reg_mr_iova2 failed with error Bad address", "ibv_reg_mr failed with error Invalid argument", "ibv_reg_mr_iova2 failed with error Invalid argument", "ibv_reg_dmabuf_mr failed with error", "Couldn't allocate MR with error=14"}},
+	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here, or the part is larger than the GPU's BAR1 (nvidia-smi -q -d MEMORY).", instead: gpuMem,
+		forms: []string{"ibv_reg_mr failed with error Bad address", "ibv_reg_mr failed, Bad address", "ibv_reg_mr(gpu) failed: Bad address", "ibv_reg_mr_iova2 failed with error Bad address", "ibv_reg_mr failed with error Invalid argument", "ibv_reg_mr_iova2 failed with error Invalid argument", "ibv_reg_dmabuf_mr failed with error", "Couldn't allocate MR with error=14"}},
 	{role: hint, summary: "GeForce has no GPUDirect RDMA", costs: "NVIDIA supports GPUDirect RDMA on its data center and professional GPUs, not on GeForce: a NIC cannot register this GPU's memory, whatever module is loaded.", instead: "Test without --use_cuda. NCCL goes through the host's memory by itself.", forms: []string{"device name = [NVIDIA GeForce", "device name = [GeForce"}},
 	// Up to 2.10.3 these lines have no reason.
 	{role: symptom, summary: "Memory could not be registered", costs: "memlock is limited, or the GPU's memory cannot be shared with the NIC.", instead: memlock + " For the GPU's memory: " + gpuMem, more: explainGPUBuffer, forms: []string{"ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Couldn't allocate MR", "Couldn't register MR", "ibv_reg_mr err"}},
@@ -201,6 +201,17 @@ func explainUnsupported(_ *logged, m string) (summary, costs, instead string) {
 	}
 	return "", "", ""
 }
+
+// incompatible says more of a refused address: another program than NCCL does not read NCCL's variables.
+func incompatible(l *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "Call to ibv_") {
+		return refusedPeer, "The program asks for a port that is not active, a GID that is empty, link-local or of another kind than the peer's, or an MTU larger than the port's.",
+			"Look with ibv_devinfo whether each port that the program may use is active, and name a working NIC in its own settings. On RoCE give both sides a GID of RoCE v2 with an IPv4 address (show_gids)."
+	}
+	return linkLocal(l, m)
+}
+
+const refusedPeer = "The NIC refuses the peer's address"
 
 // linkLocal says more where the line shows a link-local GID.
 func linkLocal(_ *logged, m string) (summary, costs, instead string) {
