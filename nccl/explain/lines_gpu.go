@@ -25,7 +25,7 @@ var memoryMeanings = []*meaning{
 	{role: symptom, summary: "Shared memory cannot be used", costs: "NCCL could not make or map a segment there. The reason is in the line or in the one before it: mostly /dev/shm is full, sometimes read-only or not mounted.", instead: "Check df /dev/shm inside the container. docker: --shm-size=8g or --ipc=host. NCCL_SHM_DISABLE=1 avoids it, and is slower.",
 		forms: []string{"failed to create shared memory file" /* 2.22.3– */, "while creating shared memory segment" /* all */, "Could not map /dev/shm", "Could not map *nccl-", "include/shm.h:*Call to shm_open failed", "shm_open failed to open", "Unable to allocate shared memory", "failure in mmap of" /* –2.3 */}},
 	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
-		forms: []string{"Bus error", "(SIGBUS)", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
+		forms: []string{"Bus error", ": bus error", "(SIGBUS)", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
 	{role: effect, summary: "A size is not valid", costs: "The program asks for more memory than any GPU has: it takes the size from data of another rank, which a failed or different collective has not delivered.", instead: "Look for an earlier error or timeout of any rank, and see that all ranks make the same collectives.",
 		forms: []string{"Tried to allocate more than 1EB memory"}},
 	{role: cause, summary: "GPU memory is full", costs: "No memory was left on a GPU. NCCL itself needs some hundred MiB for each communicator.", instead: "Look with nvidia-smi for other processes on that GPU, and whether all ranks took GPU 0 (torch.cuda.set_device). Then lower the batch size or the share that the framework reserves.",
@@ -83,7 +83,11 @@ var gpuMeanings = []*meaning{
 
 // cuMem says more by version: NCCL takes host memory from cuMem from 2.24, and tests it before use from 2.26.5
 // (runtime_and_mpi_issues.rst).
-func cuMem(l *logged, _ string) (summary, costs, instead string) {
+func cuMem(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "transport/p2p.cc:") && strings.Contains(m, "invalid device ordinal") {
+		return "A rank does not see its peer's GPU", "NCCL takes two processes for one host, and one imports memory of a GPU that its container does not show: each container got GPUs of its own.",
+			"Give all processes of one host all its GPUs, and choose by CUDA_VISIBLE_DEVICES or the local rank. Or let NCCL take the containers for separate hosts: another NCCL_HOSTID in each."
+	}
 	if s, ok := find(l.settings, "NCCL_CUMEM_ENABLE"); ok && !s.dynamic && env.ParseNumber(s.value).Value == 0 {
 		return "", "NCCL_CUMEM_ENABLE=0 is set, so cuMem is not the cause: the driver refuses memory of another process.", "Update the driver, and set NCCL_P2P_DISABLE=1 to go without direct access between GPUs."
 	}
