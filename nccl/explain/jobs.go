@@ -335,6 +335,11 @@ var (
 // ownAddress is a command that looks up the address of its host's own name.
 var ownAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[`(].*\\bhostname +(?:--ip-address|-i)\\b") })
 
+// lowPort is a port of the rendezvous that only root can listen on.
+var lowPort = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:--master[_-]port[= ]|--main_process_port[= ]|\bMASTER_PORT=)["']?([1-9]\d{0,2})(?:["'\s]|$)`)
+})
+
 // fallsBack is a computed address that becomes the host's own if the command for it fails.
 var fallsBack = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`)
@@ -421,6 +426,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if fallsBack().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
 			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")
+		}
+		if at := lowPort().FindStringSubmatch(line); at != nil {
+			s.say(number, env.Warning, "The port needs root", fmt.Sprintf("Port %s is for the rendezvous.", at[1]), "Ports below 1024 are for root alone, and belong to other services: without root, rank 0 cannot listen there, and the others wait or are refused.", "Use a free port from 1024 on, the same on all hosts (MASTER_PORT, --master_port).")
 		}
 		if at := opened().FindStringSubmatch(line); at != nil && slices.ContainsFunc(j.ports, func(w word) bool { return w.text == at[1] }) {
 			s.say(number, env.Warning, "One open port is not enough", fmt.Sprintf("Port %s is that of the rendezvous alone.", at[1]), "NCCL and Gloo connect ranks over other TCP ports, which the system chooses (net.ipv4.ip_local_port_range): with a firewall that is closed otherwise, ranks wait after the rendezvous.", "Allow all TCP between the hosts of the job, by their addresses.")
