@@ -66,7 +66,8 @@ dcb dcbx set dev eth1 host ieee
 dcb pfc set dev eth1 prio-pfc all:off 5:on
 dcb app replace dev eth1 dscp-prio 40:5 48:6
 dcb apptrust set dev eth1 order dscp
-dcb buffer set dev eth1 prio-buffer all:0 5:1 buffer-size all:0 0:131100 1:130944
+dcb buffer set dev eth1 buffer-size all:0 0:131100 1:130944
+dcb buffer set dev eth1 prio-buffer all:0 5:1
 dcb ets set dev eth1 tc-tsa all:strict 0:ets 5:ets tc-bw all:0 0:40 5:60 prio-tc 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7
 for i in 1 2 3 4 5 6 7 8 9; do [ "$(cat /sys/class/net/eth1/carrier)" = 1 ] && exit; sleep 1; done
 echo the carrier did not come back >&2; exit 1`
@@ -250,6 +251,8 @@ func (l qosLab) excludes() {
 		l.t.Errorf("PFC beside pause: %s", got)
 	}
 	for _, refused := range []string{"app add dev eth1 stream-port-prio 80:3", "buffer set dev eth1 buffer-size 0:262016 1:128",
+		"buffer set dev eth1 prio-buffer 5:2", "buffer set dev eth1 prio-buffer 5:2 buffer-size 1:0 2:130944",
+		"buffer set dev eth1 buffer-size 1:0", "buffer set dev eth1 buffer-size 1:20000", // of a priority with PFC
 		"apptrust set dev eth1 order stream-port"} {
 		if a := try(l.t, l.state, append([]string{"lab", "exec", softRoCE, "node2", "--", "dcb"}, strings.Fields(refused)...)...); a.code == 0 {
 			l.t.Errorf("dcb %s is accepted", refused)

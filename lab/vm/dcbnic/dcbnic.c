@@ -41,6 +41,7 @@
 #define DSCPS		64
 #define BUFFER_CELL	128	/* bytes: mlx5 allocates buffers in cells */
 #define BUFFER_TOTAL	262016	/* bytes: that of a ConnectX-5 */
+#define BUFFER_PACKET	9216	/* bytes: mlx5 keeps room for the largest packet */
 #define RATE_UNIT	100000	/* kbit/s: mlx5 limits rates in units of 100 Mb/s and, above 255 of them, of 1 Gb/s */
 #define CABLE_METERS	7	/* mlx5's default */
 #define CABLE_LIMIT	1000
@@ -81,6 +82,7 @@ struct nic {
 	struct ethtool_pauseparam pause;
 	u16 cable_meters;
 	u8 pfc;			/* a bit for each priority */
+	u8 lossless;		/* a bit for each buffer */
 	u8 dcbx;
 	u8 apps;		/* number of DSCPs in the APP table */
 
@@ -292,11 +294,42 @@ static int get_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 	return 0;
 }
 
+/* The buffers that have a priority with PFC. */
+static u8 lossless_buffers(u8 pfc, const u8 *buffer_of)
+{
+	u8 mask = 0;
+	int i;
+
+	for (i = 0; i < PRIOS; i++)
+		if (pfc & BIT(i))
+			mask |= BIT(buffer_of[i]);
+	return mask;
+}
+
+/*
+ * Like mlx5 (calculate_xoff and update_xoff_threshold in en/port_buffer.c): a lossless buffer holds what arrives after its
+ * pause frame at 40 Gb/s, mlx5's lowest speed, and the largest packet.
+ */
+static int check_lossless(struct nic *nic, u8 lossless, const u32 *sizes)
+{
+	u32 least = (301 + 216 * nic->cable_meters / 100) * 40 + 272 * nic->dev->mtu / 100 + BUFFER_PACKET + BUFFER_CELL;
+	int i;
+
+	for (i = 0; i < DCBX_MAX_BUFFERS; i++)
+		if (lossless & BIT(i) && sizes[i] < least)
+			return -ENOMEM;
+	return 0;
+}
+
+/* Like mlx5, PFC stays changed if the buffers of its priorities are too small. */
 static int set_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 {
 	struct nic *nic = nic_of(dev);
+	bool changed = pfc->pfc_en != nic->pfc;
+	u8 lossless;
+	int err;
 
-	if (pfc->pfc_en != nic->pfc) {
+	if (changed) {
 		nic->pfc = pfc->pfc_en;
 		/* mlx5 writes the register of flow control (PFCC) as a whole: PFC switches global pause off. */
 		nic->pause.rx_pause = 0;
@@ -306,7 +339,13 @@ static int set_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 	}
 	if (pfc->delay && pfc->delay < CABLE_LIMIT)
 		nic->cable_meters = pfc->delay;
-	return 0;
+	lossless = lossless_buffers(nic->pfc, nic->buffer.prio2buffer);
+	if (!changed || lossless == nic->lossless)
+		return 0;
+	err = check_lossless(nic, lossless, nic->buffer.buffer_size);
+	if (!err)
+		nic->lossless = lossless;
+	return err;
 }
 
 /* The other half of a change of PFC. A cable that was cut meanwhile stays without a carrier. */
@@ -348,21 +387,35 @@ static int get_buffer(struct net_device *dev, struct dcbnl_buffer *buffer)
 	return 0;
 }
 
+/* Like mlx5 (mlx5e_port_manual_buffer_config), new buffers of priorities are first held against the old sizes. */
 static int set_buffer(struct net_device *dev, struct dcbnl_buffer *buffer)
 {
 	struct nic *nic = nic_of(dev);
+	u8 lossless = nic->lossless;
+	u32 sizes[DCBX_MAX_BUFFERS];
 	u64 sum = 0;
-	int i;
+	int err, i;
 
-	for (i = 0; i < DCBX_MAX_BUFFERS; i++)
-		sum += rounddown(buffer->buffer_size[i], BUFFER_CELL);
+	for (i = 0; i < DCBX_MAX_BUFFERS; i++) {
+		sizes[i] = rounddown(buffer->buffer_size[i], BUFFER_CELL);
+		sum += sizes[i];
+	}
 	if (sum > nic->buffer.total_size)
 		return -EINVAL;
 	for (i = 0; i < PRIOS; i++)
 		if (buffer->prio2buffer[i] >= DCBX_MAX_BUFFERS)
 			return -EINVAL;
-	for (i = 0; i < DCBX_MAX_BUFFERS; i++)
-		nic->buffer.buffer_size[i] = rounddown(buffer->buffer_size[i], BUFFER_CELL);
+	if (memcmp(nic->buffer.prio2buffer, buffer->prio2buffer, PRIOS)) {
+		lossless = lossless_buffers(nic->pause.rx_pause || nic->pause.tx_pause ? 0xff : nic->pfc, buffer->prio2buffer);
+		err = lossless == nic->lossless ? 0 : check_lossless(nic, lossless, nic->buffer.buffer_size);
+		if (err)
+			return err;
+	}
+	err = memcmp(nic->buffer.buffer_size, sizes, sizeof(sizes)) ? check_lossless(nic, lossless, sizes) : 0;
+	if (err)
+		return err;
+	nic->lossless = lossless;
+	memcpy(nic->buffer.buffer_size, sizes, sizeof(sizes));
 	memcpy(nic->buffer.prio2buffer, buffer->prio2buffer, sizeof(nic->buffer.prio2buffer));
 	return 0;
 }
