@@ -319,7 +319,12 @@ func (r *run) enrolCommitted(ctx context.Context) error {
 // undoUnproven rolls the committed hosts back if a check failed after the commit and the options ask for it. Hosts that
 // the apply did not change may be unreachable.
 func (r *run) undoUnproven(ctx context.Context, committed []string) (Ending, error) {
-	if !r.o.CheckRollback || !failedAny(r.report.Results) || len(committed) == 0 {
+	if !failedAny(r.report.Results) || len(committed) == 0 {
+		return Done, nil
+	}
+	if !r.o.CheckRollback {
+		by := r.s.Options.Invocation
+		r.e.Note("! A check failed, and the changes stay. %s measures again, %s undoes this apply.", by.Hint("verify"), by.Hint("rollback"))
 		return Done, nil
 	}
 	fates, err := r.s.undoPlan(context.WithoutCancel(ctx), r.p.Fabric, r.id, r.s.Options.User, committed, "a check failed")

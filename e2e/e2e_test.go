@@ -240,6 +240,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	})
 	t.Run("a cut cable fails with the right link named", func(t *testing.T) {
 		try(t, state, "lab", "fault", pair, "rail1", "cut").want(t, 0)
+		try(t, state, "lab", "fault", pair, "rail1", "swap=rail7").want(t, 1, "no other link") // refused: it stays cut
 		a := try(t, state, "verify", "-lab", "-only", "link,ping", pair)
 		a.want(t, 3, "carrier", "swapped")
 		if failed := failures(a.out); !strings.Contains(failed, "rail1") || strings.Contains(failed, "rail0") {
@@ -251,6 +252,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	})
 	t.Run("a swapped pair fails on both links", func(t *testing.T) {
 		try(t, state, "lab", "fault", pair, "rail0", "swap=rail1").want(t, 0)
+		try(t, state, "lab", "status", pair).want(t, 0, "swap=rail1", "swap=rail0")
 		a := try(t, state, "verify", "-lab", "-only", "ping", pair)
 		a.want(t, 3, "swapped")
 		if failed := failures(a.out); !strings.Contains(failed, "rail0") || !strings.Contains(failed, "rail1") {

@@ -138,9 +138,14 @@ func (p *Printer) Valid(f *fabric.Fabric) {
 		p.Linef("! fabric %q has no errors, and no hosts.", f.Name)
 		return
 	}
+	p.Linef("✓ fabric %q is valid: %s.", f.Name, Extent(f))
+}
+
+// Extent counts what a fabric declares.
+func Extent(f *fabric.Fabric) string {
 	parts := []string{Count(len(f.Hosts), "host"), Count(len(f.Links), "link")}
 	if len(f.Networks) > 0 {
 		parts = append(parts, Count(len(f.Networks), "network"))
 	}
-	p.Linef("✓ fabric %q is valid: %s.", f.Name, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }

@@ -62,6 +62,8 @@ func part(r validators.Result) string {
 		return "network " + r.Subject.Name
 	case validators.SubjectLink, validators.SubjectGroup:
 		return "links"
+	case validators.SubjectHosts:
+		return "hosts compared"
 	}
 	return "hosts"
 }

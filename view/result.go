@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,6 +100,17 @@ func Measured(r validators.Result) string {
 	return strings.Join(append(parts, setup(r)...), ", ")
 }
 
+// beside returns a rate with two digits, or more if it would otherwise look like the bound that it misses.
+func beside(v validators.Measurement) string {
+	digits := 2
+	text := strconv.FormatFloat(v.Value, 'f', digits, 64)
+	for v.Threshold != nil && v.Threshold.AtLeast != nil && !v.Met() && digits < 6 && text == strconv.FormatFloat(*v.Threshold.AtLeast, 'f', digits, 64) {
+		digits++
+		text = strconv.FormatFloat(v.Value, 'f', digits, 64)
+	}
+	return text
+}
+
 // value formats a value with its unit. More digits would be below the noise of such measurements.
 func value(v validators.Measurement) string {
 	text := ""
@@ -118,7 +130,7 @@ func value(v validators.Measurement) string {
 			text += fmt.Sprintf(", %s at 99 %%, %s at 99.9 %%", figure(v.Spread.P99), figure(v.Spread.P999))
 		}
 	case validators.MetricThroughput, validators.MetricBandwidth:
-		text = fmt.Sprintf("%.2f Gb/s", v.Value)
+		text = beside(v) + " Gb/s"
 		if v.Spread != nil {
 			text += fmt.Sprintf(", peak %.2f", v.Spread.Max)
 		}

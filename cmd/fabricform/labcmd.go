@@ -78,7 +78,7 @@ func labUp(a *app) *cobra.Command {
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
-			a.out.Linef("✓ lab %q is up: %s, %s. Try %s.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
+			a.out.Linef("✓ lab %q is up: %s. Try %s.", f.Name, view.Extent(f),
 				a.invocation(f, fabricArg(args)).Hint("plan", "-lab"))
 			return nil
 		},

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,12 +26,22 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 		return err
 	}
 	defer h.Close()
-	if err := l.mend(h, j); err != nil {
+	before := cmp.Or(l.state.Links[j].Fault, "none")
+	if err := l.put(h, j, f, said); err != nil {
+		if old, unreadable := site.ParseFault(before); unreadable == nil {
+			err = errors.Join(err, l.put(h, j, old, before))
+		}
+		return errors.Join(fmt.Errorf("fault %s: %w", said, err), l.save())
+	}
+	return l.save()
+}
+
+// put repairs a cable and gives it a fault.
+func (l *Lab) put(h *netlink.Handle, j int, f site.Fault, said string) (err error) {
+	if err := l.mend(h, j); err != nil || f.None() {
 		return err
 	}
 	switch {
-	case f.None():
-		return l.save()
 	case f.Cut:
 		err = l.eachEnd(j, func(e End) error { return setDown(h, e.Device) })
 	case f.Swap != "":
@@ -40,11 +51,10 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	default:
 		err = l.disturb(h, j, f)
 	}
-	if err != nil {
-		return fmt.Errorf("fault %s: %w", said, err)
+	if err == nil {
+		l.state.Links[j].Fault = said
 	}
-	l.state.Links[j].Fault = said
-	return l.save()
+	return err
 }
 
 // eachEnd calls do for a cable's ends: two of a link, one of a network's port.
@@ -98,6 +108,7 @@ func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 		return err
 	}
 	a, b := l.state.Links[j].far(), l.state.Links[k].far()
+	l.state.Links[k].Fault = "swap=" + l.state.Links[j].Name
 	return errors.Join(join(h, a.Device, b.Bridge), join(h, b.Device, a.Bridge))
 }
 

@@ -87,8 +87,9 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	if err != nil {
 		return err
 	}
+	k := j
 	if f.Swap != "" {
-		if _, err := site.Find(l.state.Links, f.Swap); err != nil {
+		if k, err = site.Find(l.state.Links, f.Swap); err != nil {
 			return err
 		}
 	}
@@ -102,8 +103,11 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 		}
 	}
 	l.state.Links[j].Fault = said
-	if f.None() {
+	switch {
+	case f.None():
 		l.state.Links[j].Fault = ""
+	case k != j:
+		l.state.Links[k].Fault = "swap=" + name
 	}
 	return site.Write(l.dir, l.state)
 }
