@@ -63,7 +63,11 @@ func planCommand(a *app) *cobra.Command {
 			if err := apply.WriteSaved(out, s.Save(p)); err != nil {
 				return fmt.Errorf("save plan: %w", err)
 			}
-			notes = append(notes, "Saved. To make exactly these changes, run "+a.ofPlan(s.Fabric, out)+".")
+			said := "Saved. To make exactly these changes, run " + a.ofPlan(s.Fabric, out) + "."
+			if p.Changes() == 0 {
+				said = "Saved. The plan has no changes."
+			}
+			notes = append(notes, said)
 		}
 		if err := a.printPlan(p, notes, markdown); err != nil {
 			return err
