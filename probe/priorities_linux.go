@@ -176,7 +176,8 @@ func parseDCB(raw []byte) (*DCB, *pfcCounts, error) {
 
 // eachAttribute calls do with the attributes of one type; with all if the type is 0.
 func eachAttribute(raw []byte, kind uint16, do func(value []byte) error) error {
-	all, err := nl.ParseRouteAttr(raw)
+	// ParseRouteAttr panics if the last attribute is not padded to four bytes.
+	all, err := nl.ParseRouteAttr(append(slices.Clip(raw), make([]byte, -len(raw)&3)...))
 	if err != nil {
 		return err
 	}

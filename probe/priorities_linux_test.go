@@ -153,6 +153,8 @@ func TestANICWithoutPrioritiesHasNone(t *testing.T) {
 func FuzzParseDCB(f *testing.F) {
 	f.Add(attribute(attrIEEE, attribute(ieeePFC, make([]byte, sizePFC)...)...))
 	f.Add(attribute(attrIEEE, attribute(ieeeApps, attribute(1, 5, 5, 40, 0)...)...))
+	f.Add(attribute(attrIEEE, attribute(ieeePFC, make([]byte, sizePFC)...)...)[:13]) // cut off
+	f.Add([]byte("\x10\x00\r\x00(\x00\xc3\xc3\xc3\xc3\xc3\x03\x00\b\x10\x00\r\x00(\x00\xc3\xc3\xc3\xc3\xc3\x03\x00\x01\x00"))
 	f.Fuzz(func(_ *testing.T, raw []byte) { _, _, _ = parseDCB(raw) })
 }
 
