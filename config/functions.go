@@ -68,7 +68,7 @@ func functions(dir string, m *meter) map[string]function.Function {
 	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	inner := maps.Clone(all)
 	all["templatefile"] = renderFunction(m, inner, func(path string) (name, text string, err error) {
-		src, err := readCapped(inside(dir, path))
+		src, err := ReadFile(inside(dir, path))
 		return inside(dir, path), string(src), err
 	})
 	all["templatestring"] = renderFunction(m, inner, func(text string) (string, string, error) { return "template", text, nil })
@@ -115,7 +115,7 @@ func textFunctions() map[string]function.Function {
 func fileFunctions(dir string) map[string]function.Function {
 	return map[string]function.Function{
 		"file": stringFunc(1, func(a []string) (string, error) {
-			b, err := readCapped(inside(dir, a[0]))
+			b, err := ReadFile(inside(dir, a[0]))
 			return string(b), err
 		}),
 		"fileexists": function.New(&function.Spec{Params: []function.Parameter{{Name: "path", Type: cty.String}},

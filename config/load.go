@@ -341,7 +341,7 @@ func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 func (l *loader) read(name string) ([]byte, error) {
 	src, ok := l.options.Overlay[name]
 	if !ok {
-		return readCapped(name)
+		return ReadFile(name)
 	}
 	if len(src) > maxFileBytes {
 		return nil, fmt.Errorf("%s is larger than 4 MiB", name)
@@ -352,8 +352,8 @@ func (l *loader) read(name string) ([]byte, error) {
 // kernelFolders have files that are regular by their mode, although a read may block, never end, or take something away.
 var kernelFolders = []string{"/proc/", "/sys/"}
 
-// readCapped reads a regular file of at most 4 MiB. A device or pipe could block or never end.
-func readCapped(name string) ([]byte, error) {
+// ReadFile reads a regular file of at most 4 MiB. A device or pipe could block or never end.
+func ReadFile(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)

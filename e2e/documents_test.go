@@ -168,7 +168,7 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// masks replace what differs from run to run. They keep the length of nothing: masked texts are only compared.
+// masks replace what differs from run to run. Masked texts are only compared, so their length does not matter.
 var masks = []struct {
 	of *regexp.Regexp
 	as string

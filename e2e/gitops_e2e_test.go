@@ -276,7 +276,7 @@ func TestPipelinesKeepKeysFromForks(t *testing.T) {
 		"apply": "github.event_name == 'push'", "drift": "github.event_name == 'schedule'",
 	}
 	for name, j := range hub.Jobs {
-		if j.If != events[name] || j.Environment == nil {
+		if j.If == "" || j.If != events[name] || j.Environment == nil {
 			t.Errorf("job %s: if %q, environment %v", name, j.If, j.Environment)
 		}
 	}

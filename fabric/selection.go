@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -14,7 +15,8 @@ type Selection struct {
 	Link           string // a link, a network or a path of one: its ends alone
 }
 
-// Choose are the hosts that the terms choose; nil where there are no terms.
+// Choose returns the hosts that the terms choose; nil if there are no terms. That none is left is an error, so that no command
+// says that nothing is wrong where it looked at nothing.
 func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
 	if len(s.Hosts)+len(s.Exclude) == 0 && s.Link == "" {
 		return nil, nil
@@ -41,6 +43,9 @@ func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
 			return nil, fmt.Errorf("%q names no host of the fabric: it is a glob on names such as 'gpu0*', or a label such as rack=r1",
 				term)
 		}
+	}
+	if !slices.Contains(slices.Collect(maps.Values(chosen)), true) {
+		return nil, errors.New("-host, -exclude and -link leave no host of the fabric")
 	}
 	return chosen, nil
 }

@@ -27,6 +27,9 @@ func TestALinkChoosesItsOwnHosts(t *testing.T) {
 	if _, err := (Selection{Link: "rail1"}).Choose(f); err == nil || !strings.Contains(err.Error(), "-link rail1") || !strings.Contains(err.Error(), "storage, ") {
 		t.Errorf("a link that is not there: %v", err)
 	}
+	if _, err := (Selection{Link: "storage", Exclude: []string{"*"}}).Choose(f); err == nil || !strings.Contains(err.Error(), "leave no host") {
+		t.Errorf("a selection of no host: %v", err)
+	}
 	if chosen, err := (Selection{}).Choose(f); chosen != nil || err != nil {
 		t.Errorf("no terms: %v, %v", chosen, err)
 	}

@@ -178,7 +178,7 @@ func newChecks() checks {
 	return checks{timer: t, done: make(chan []seen, 1), due: map[string]bool{}, found: map[string]seen{}, told: map[string]string{}}
 }
 
-// noteChanged records that a document has noteChanged.
+// noteChanged records that a document has changed.
 func (s *server) noteChanged(d *document) {
 	if d.isFabric() {
 		s.checks.due[filepath.Dir(d.path)] = true

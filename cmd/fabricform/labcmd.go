@@ -19,8 +19,8 @@ import (
 func labCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "lab", Short: "Rehearse the fabric on this machine: namespaces or virtual machines",
-		Long: `lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. All other
-commands use the lab with -lab. The lab's hosts cannot reach the machine that runs them.
+		Long: `lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. Commands
+that read or change hosts use the lab's with -lab. The lab's hosts cannot reach the machine that runs them.
 
 With -backend netns, each host is a network namespace with its own /etc and its own SSH server. The
 lab is up in a second and needs root. With -backend vm, each host is a virtual machine with a Debian

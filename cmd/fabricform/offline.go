@@ -105,7 +105,7 @@ func fmtCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changed, broken := 0, false
+			changed, broken, failed := 0, false, error(nil)
 			for _, path := range paths {
 				differs, err := a.format(path, !check, diff)
 				var printed *exit
@@ -113,13 +113,14 @@ func fmtCommand(a *app) *cobra.Command {
 					broken = true // its errors were printed; continue with the other files
 					continue
 				}
-				if err != nil {
-					return err
-				}
+				failed = errors.Join(failed, err)
 				if differs {
 					changed++
 					a.out.Linef("%s", path)
 				}
+			}
+			if failed != nil {
+				return failed
 			}
 			if broken {
 				return exitWith(exitError)
@@ -162,9 +163,9 @@ func (a *app) formatInput(stdin io.Reader, check, diff bool) error {
 // format reports whether a file differs from its canonical form. It writes that form and prints the
 // difference if asked to.
 func (a *app) format(path string, write, diff bool) (differs bool, err error) {
-	src, err := os.ReadFile(path)
+	src, err := config.ReadFile(path)
 	if err != nil {
-		return false, fmt.Errorf("read fabric file: %w", err)
+		return false, err
 	}
 	want, err := a.canonical(path, src, diff)
 	if err != nil || bytes.Equal(src, want) {

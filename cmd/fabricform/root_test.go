@@ -115,6 +115,29 @@ func TestChdirComesFirst(t *testing.T) {
 }
 
 // TestFmtOfATreeAndOfAStream: fmt -recursive and fmt -.
+// TestFmtGoesOnBesideFilesThatCannotBeRead: a link to nothing and a device are named, and neither blocks nor ends it.
+func TestFmtGoesOnBesideFilesThatCannotBeRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for link, to := range map[string]string{"a.hcl": "nowhere", "b.hcl": os.DevNull} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile("c.hcl", []byte("locals {\na = 1\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+	root.SetArgs([]string{"fmt"})
+	err := root.Execute()
+	if err == nil || !strings.Contains(err.Error(), "read a.hcl") || !strings.Contains(err.Error(), "b.hcl is not a regular file") {
+		t.Errorf("error: %v", err)
+	}
+	if text, err := os.ReadFile("c.hcl"); err != nil || string(text) != "locals {\n  a = 1\n}\n" {
+		t.Errorf("c.hcl: %q, %v", text, err)
+	}
+}
+
 func TestFmtOfATreeAndOfAStream(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
