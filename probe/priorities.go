@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/host/dcb"
 )
 
 // ReadPriorities reads what a NIC counts for each priority, and how it chooses and protects priorities, by the name of its netdev.
@@ -90,16 +91,13 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 			out[s.Name] = s
 			continue
 		}
-		for p := range priorities {
+		for p := range dcb.Priorities {
 			s.Name, s.Priority = before+strconv.Itoa(p)+after, p
 			out[s.Name] = s
 		}
 	}
 	return out
 })
-
-// priorities is how many priorities IEEE 802.1Q has.
-const priorities = 8
 
 // read returns the statistics among a driver's counters, sorted by name. What ethtool does not show, dcbnl may: mlx5 shows the pauses of
 // priorities with PFC only.
@@ -112,7 +110,7 @@ func read(counters map[string]uint64, pfc *pfcCounts) (out []Statistic) {
 			shown[[2]any{s.Priority, s.Sent}] = shown[[2]any{s.Priority, s.Sent}] || s.Counts == PauseFrames
 		}
 	}
-	for p := range priorities {
+	for p := range dcb.Priorities {
 		for sent, counts := range map[bool]string{false: "indications", true: "requests"} {
 			if pfc != nil && !shown[[2]any{p, sent}] {
 				out = append(out, Statistic{Name: "pfc_" + counts + "_" + strconv.Itoa(p), Counts: PauseFrames, Sent: sent, Priority: p,
@@ -125,9 +123,9 @@ func read(counters map[string]uint64, pfc *pfcCounts) (out []Statistic) {
 }
 
 // pfcCounts are the PFC frames that dcbnl counts by priority (struct ieee_pfc).
-type pfcCounts struct{ requests, indications [priorities]uint64 }
+type pfcCounts struct{ requests, indications [dcb.Priorities]uint64 }
 
-func (c pfcCounts) of(sent bool) [priorities]uint64 {
+func (c pfcCounts) of(sent bool) [dcb.Priorities]uint64 {
 	if sent {
 		return c.requests
 	}

@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/host/dcb"
 )
 
 // readPriorities reads a NIC's statistics by ethtool, and its settings by dcbnl. A driver that has neither gives an empty answer.
@@ -25,11 +26,11 @@ func readPriorities(_ context.Context, netdev string) (Priorities, error) {
 	if err != nil {
 		return Priorities{}, fmt.Errorf("read the statistics of %s: %w", netdev, err)
 	}
-	dcb, pfc, err := readDCB(netdev)
+	settings, pfc, err := readDCB(netdev)
 	if err != nil {
 		return Priorities{}, fmt.Errorf("read the DCB settings of %s: %w", netdev, err)
 	}
-	return Priorities{Statistics: read(counters, pfc), DCB: dcb}, nil
+	return Priorities{Statistics: read(counters, pfc), DCB: settings}, nil
 }
 
 // Sizes of include/uapi/linux/ethtool.h.
@@ -97,28 +98,10 @@ func ethtool(fd int, netdev string, request []byte) error {
 	return nil
 }
 
-// Numbers of include/uapi/linux/dcbnl.h.
-const (
-	cmdIEEEGet       = 21  // DCB_CMD_IEEE_GET
-	attrIfname       = 1   // DCB_ATTR_IFNAME
-	attrIEEE         = 13  // DCB_ATTR_IEEE
-	ieeePFC          = 2   // DCB_ATTR_IEEE_PFC
-	ieeeApps         = 3   // DCB_ATTR_IEEE_APP_TABLE
-	ieeeTrust        = 11  // DCB_ATTR_DCB_APP_TRUST_TABLE
-	selectorDSCP     = 5   // IEEE_8021QAZ_APP_SEL_DSCP
-	sizePFC          = 136 // struct ieee_pfc
-	pfcEnabled       = 1   // offsets in it
-	pfcRequests      = 8
-	pfcIndications   = pfcRequests + 8*priorities
-	typeMask         = 0x3fff // without NLA_F_NESTED and NLA_F_NET_BYTEORDER
-	sizeOfDCBMessage = 4
-)
-
 // readDCB reads a NIC's PFC, map of DSCPs and trust. All are nil if the driver has no DCB.
 func readDCB(netdev string) (*DCB, *pfcCounts, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
-	// As raw data, which NetlinkRequest puts behind all attributes.
-	req.AddRawData(append([]byte{unix.AF_UNSPEC, cmdIEEEGet, 0, 0}, nl.NewRtAttr(attrIfname, nl.ZeroTerminated(netdev)).Serialize()...))
+	req.AddRawData(dcb.Message(dcb.CmdIEEEGet, netdev))
 	answers, err := req.Execute(unix.NETLINK_ROUTE, 0)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil, nil
@@ -126,67 +109,34 @@ func readDCB(netdev string) (*DCB, *pfcCounts, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(answers) == 0 || len(answers[0]) < sizeOfDCBMessage {
-		return nil, nil, errors.New("the kernel's answer is cut off")
+	if len(answers) == 0 {
+		return nil, nil, errors.New("the kernel has not answered")
 	}
-	return parseDCB(answers[0][sizeOfDCBMessage:])
+	return parseDCB(answers[0])
 }
 
-// parseDCB reads the attributes of an answer to DCB_CMD_IEEE_GET.
-func parseDCB(raw []byte) (*DCB, *pfcCounts, error) {
-	d, trusted := &DCB{DSCP: map[int]int{}}, false
-	var counts *pfcCounts
-	trust := []byte(nil)
-	err := eachAttribute(raw, attrIEEE, func(value []byte) error {
-		return errors.Join(
-			eachAttribute(value, ieeePFC, func(v []byte) error {
-				if len(v) < sizePFC {
-					return fmt.Errorf("ieee_pfc of the kernel's answer has %d bytes, not %d", len(v), sizePFC)
-				}
-				counts = &pfcCounts{}
-				for p := range priorities {
-					if v[pfcEnabled]>>p&1 == 1 {
-						d.PFC = append(d.PFC, p)
-					}
-					counts.requests[p] = binary.NativeEndian.Uint64(v[pfcRequests+8*p:])
-					counts.indications[p] = binary.NativeEndian.Uint64(v[pfcIndications+8*p:])
-				}
-				return nil
-			}),
-			eachAttribute(value, ieeeApps, func(v []byte) error {
-				return eachAttribute(v, 0, func(app []byte) error { // struct dcb_app
-					if len(app) >= 4 && app[0] == selectorDSCP {
-						d.DSCP[int(binary.NativeEndian.Uint16(app[2:]))] = int(app[1])
-					}
-					return nil
-				})
-			}),
-			eachAttribute(value, ieeeTrust, func(v []byte) error {
-				trusted = true
-				return eachAttribute(v, 0, func(selector []byte) error {
-					trust = append(trust, selector[:min(1, len(selector))]...)
-					return nil
-				})
-			}))
-	})
-	// A driver without a table of trust, such as mlx5, trusts the DSCP while any DSCP has an entry.
-	d.TrustsPCP = trusted && !slices.Contains(trust, selectorDSCP) || !trusted && len(d.DSCP) == 0
-	return d, counts, err
-}
-
-// eachAttribute calls do with the attributes of one type; with all if the type is 0.
-func eachAttribute(raw []byte, kind uint16, do func(value []byte) error) error {
-	// ParseRouteAttr panics if the last attribute is not padded to four bytes.
-	all, err := nl.ParseRouteAttr(append(slices.Clip(raw), make([]byte, -len(raw)&3)...))
+// parseDCB reads an answer to DCB_CMD_IEEE_GET.
+func parseDCB(answer []byte) (*DCB, *pfcCounts, error) {
+	s, err := dcb.ParseIEEE(answer)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	for _, a := range all {
-		if t := a.Attr.Type & typeMask; kind == 0 || t == kind {
-			if err := do(a.Value); err != nil {
-				return err
-			}
+	d := &DCB{DSCP: map[int]int{}, TrustsPCP: !s.TrustsDSCP()}
+	for _, a := range s.Apps {
+		if a.IsDSCP() {
+			d.DSCP[int(a.Protocol)] = int(a.Priority)
 		}
 	}
-	return nil
+	if s.PFC == nil {
+		return d, nil, nil
+	}
+	counts := &pfcCounts{}
+	for p := range dcb.Priorities {
+		if s.PFC[dcb.PFCMask]>>p&1 == 1 {
+			d.PFC = append(d.PFC, p)
+		}
+		counts.requests[p] = binary.NativeEndian.Uint64(s.PFC[dcb.PFCRequests+8*p:])
+		counts.indications[p] = binary.NativeEndian.Uint64(s.PFC[dcb.PFCIndications+8*p:])
+	}
+	return d, counts, nil
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 )
 
 // nic is a host with one NIC, eth1. It fakes the answers of net/dcb/dcbnl.c and net/ethtool/pause.c, byte by byte as those files write
@@ -26,7 +27,7 @@ type nic struct {
 	ets    []byte
 	pfc    []byte
 	buffer []byte // nil: not supported
-	apps   []app
+	apps   []dcb.App
 	trust  []uint8
 	table  bool // the driver has a table of trust
 	dcbx   uint8
@@ -42,58 +43,58 @@ type nic struct {
 
 // mlx5 is a NIC as the kernel's own driver shows it: PCP trust, pause frames on, and an algorithm of the vendor.
 func mlx5() *nic {
-	n := &nic{driver: "mlx5_core", dcb: true, ets: make([]byte, sizeETS), pfc: make([]byte, sizePFC), buffer: make([]byte, sizeBuffer), dcbx: 0x0d,
+	n := &nic{driver: "mlx5_core", dcb: true, ets: make([]byte, dcb.SizeETS), pfc: make([]byte, dcb.SizePFC), buffer: make([]byte, dcb.SizeBuffer), dcbx: 0x0d,
 		pause: [2]bool{true, true}, files: map[string]string{"/sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
 			"/sys/class/infiniband/mlx5_0/device/net/eth1/dev_port": "0", "/sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"}}
-	n.ets[etsCap], n.pfc[pfcCap] = 8, 8
-	for i := range priorities {
-		n.ets[etsTSA+i], n.ets[etsShares+i], n.ets[etsClasses+i] = tsaVendor, 100, uint8(i)
+	n.ets[dcb.ETSCap], n.pfc[dcb.PFCCap] = 8, 8
+	for i := range dcb.Priorities {
+		n.ets[dcb.ETSTSA+i], n.ets[dcb.ETSShares+i], n.ets[dcb.ETSClasses+i] = dcb.TSAVendor, 100, uint8(i)
 	}
 	n.ets[0], n.ets[35] = 1, 17 // willing, and a recommended share: no class sets them
-	binary.NativeEndian.PutUint32(n.buffer[bufferSizes:], 262016)
-	binary.NativeEndian.PutUint32(n.buffer[bufferTotal:], 524288)
+	binary.NativeEndian.PutUint32(n.buffer[dcb.BufferSizes:], 262016)
+	binary.NativeEndian.PutUint32(n.buffer[dcb.BufferTotal:], 524288)
 	return n
 }
 
 func (n *nic) DCB(_ context.Context, m []byte) ([]byte, error) {
-	name, _, _ := find(m[4:], attrName)
+	name, _, _ := dcb.Find(m[4:], dcb.AttrName)
 	if !n.dcb || string(name) != "eth1\x00" {
 		return nil, host.ErrUnsupported
 	}
 	out := []byte{0, m[1], 0, 0}
-	if m[1] == cmdGetDCBX {
-		return append(out, attribute(attrDCBX, []byte{n.dcbx})...), nil
+	if m[1] == dcb.CmdGetDCBX {
+		return append(out, dcb.Attribute(dcb.AttrDCBX, []byte{n.dcbx})...), nil
 	}
-	parts := slices.Concat(attribute(ieeeETS, n.shown()), attribute(ieeePFC, n.pfc))
+	parts := slices.Concat(dcb.Attribute(dcb.IEEEETS, n.shown()), dcb.Attribute(dcb.IEEEPFC, n.pfc))
 	if n.buffer != nil {
-		parts = append(parts, attribute(ieeeBuffer, n.buffer)...)
+		parts = append(parts, dcb.Attribute(dcb.IEEEBuffer, n.buffer)...)
 	}
 	var apps, trust []byte
 	for _, a := range n.apps {
-		apps = append(apps, attribute(appKind(a.selector), binary.NativeEndian.AppendUint16([]byte{a.selector, a.priority}, a.protocol))...)
+		apps = append(apps, dcb.Attribute(dcb.AppKind(a.Selector), binary.NativeEndian.AppendUint16([]byte{a.Selector, a.Priority}, a.Protocol))...)
 	}
-	parts = append(parts, attribute(ieeeApps|nested, apps)...)
+	parts = append(parts, dcb.Attribute(dcb.IEEEApps|dcb.Nested, apps)...)
 	for _, s := range n.trust {
-		trust = append(trust, attribute(appKind(s), []byte{s})...)
+		trust = append(trust, dcb.Attribute(dcb.AppKind(s), []byte{s})...)
 	}
 	if n.table {
-		parts = append(parts, attribute(ieeeTrust|nested, trust)...)
+		parts = append(parts, dcb.Attribute(dcb.IEEETrust|dcb.Nested, trust)...)
 	}
-	return append(out, attribute(attrIEEE|nested, parts)...), nil
+	return append(out, dcb.Attribute(dcb.AttrIEEE|dcb.Nested, parts)...), nil
 }
 
 // SetDCB answers with the lowest byte of a negative errno, as the kernel does.
 func (n *nic) SetDCB(m []byte) ([]byte, error) {
 	n.sets++
-	raw, _, err := find(m[4:], attrIEEE)
+	raw, _, err := dcb.Find(m[4:], dcb.AttrIEEE)
 	var errno syscall.Errno
 	if err == nil {
-		err = attributes(raw, func(kind uint16, v []byte) error {
+		err = dcb.Attributes(raw, func(kind uint16, v []byte) error {
 			errno = n.setPart(m[1], kind, v)
 			return nil
 		})
 	}
-	return append([]byte{0, m[1], 0, 0}, attribute(attrIEEE, []byte{-uint8(errno)})...), err
+	return append([]byte{0, m[1], 0, 0}, dcb.Attribute(dcb.AttrIEEE, []byte{-uint8(errno)})...), err
 }
 
 // ice is a NIC as ice_dcb_sw_dflt_cfg sets it up.
@@ -104,31 +105,31 @@ func (n *nic) ice() *nic {
 }
 
 func (n *nic) reset() {
-	clear(n.ets[etsShares:])
-	n.ets[etsShares], n.ets[etsTSA], n.pfc[pfcMask] = 100, tsaETS, 0
+	clear(n.ets[dcb.ETSShares:])
+	n.ets[dcb.ETSShares], n.ets[dcb.ETSTSA], n.pfc[dcb.PFCMask] = 100, dcb.TSAETS, 0
 }
 
 // bnxt is a NIC as bnxt_dcb_init sets it up.
 func (n *nic) bnxt() *nic {
 	n.driver, n.buffer, n.sorts = bnxt, nil, map[uint16]uint8{}
-	clear(n.ets[etsShares:])
+	clear(n.ets[dcb.ETSShares:])
 	return n
 }
 
 // shown is ETS as mlx5e_dcbnl_ieee_getets reads it from the firmware, where classes without a share divide what the others leave.
 func (n *nic) shown() []byte {
 	out, without := bytes.Clone(n.ets), []int{}
-	for i := range priorities {
-		if tsa, share := n.ets[etsTSA+i], n.ets[etsShares+i]; tsa == tsaETS && share == 0 {
+	for i := range dcb.Priorities {
+		if tsa, share := n.ets[dcb.ETSTSA+i], n.ets[dcb.ETSShares+i]; tsa == dcb.TSAETS && share == 0 {
 			without = append(without, i)
-		} else if tsa == tsaETS && share < 100 {
+		} else if tsa == dcb.TSAETS && share < 100 {
 			return out
 		}
 	}
 	for i, tc := range without {
 		if n.driver == "mlx5_core" {
-			if out[etsShares+tc] = uint8(100 / len(without)); i == len(without)-1 {
-				out[etsShares+tc] += uint8(100 % len(without))
+			if out[dcb.ETSShares+tc] = uint8(100 / len(without)); i == len(without)-1 {
+				out[dcb.ETSShares+tc] += uint8(100 % len(without))
 			}
 		}
 	}
@@ -137,40 +138,40 @@ func (n *nic) shown() []byte {
 
 func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
 	switch kind {
-	case ieeeETS:
+	case dcb.IEEEETS:
 		sum, any := 0, false
-		for i := range priorities {
-			if v[etsTSA+i] == tsaETS {
-				sum, any = sum+int(v[etsShares+i]), true
+		for i := range dcb.Priorities {
+			if v[dcb.ETSTSA+i] == dcb.TSAETS {
+				sum, any = sum+int(v[dcb.ETSShares+i]), true
 			}
 		}
 		if any && sum != 100 {
 			return syscall.EINVAL
 		}
-		classes := bytes.Clone(n.ets[etsClasses : etsClasses+priorities])
+		classes := bytes.Clone(n.ets[dcb.ETSClasses : dcb.ETSClasses+dcb.Priorities])
 		n.ets = bytes.Clone(v)
 		if n.driver == ice && len(n.apps) > 0 {
-			copy(n.ets[etsClasses:], classes)
+			copy(n.ets[dcb.ETSClasses:], classes)
 		}
-	case ieeePFC:
-		if v[pfcMask] != 0 && n.pause != [2]bool{} {
+	case dcb.IEEEPFC:
+		if v[dcb.PFCMask] != 0 && n.pause != [2]bool{} {
 			return syscall.EINVAL
 		}
-		if n.files[carrier] == "1" && v[pfcMask] != n.pfc[pfcMask] {
+		if n.files[carrier] == "1" && v[dcb.PFCMask] != n.pfc[dcb.PFCMask] {
 			n.down = 3
 		}
 		n.pfc = bytes.Clone(v)
-	case ieeeBuffer: // mlx5 takes the new buffers of priorities together with the old sizes
-		for i := range priorities {
-			if n.pfc[pfcMask]>>i&1 == 1 && v[i] != n.buffer[i] && binary.NativeEndian.Uint32(n.buffer[bufferSizes+4*int(v[i]):]) == 0 {
+	case dcb.IEEEBuffer: // mlx5 takes the new buffers of priorities together with the old sizes
+		for i := range dcb.Priorities {
+			if n.pfc[dcb.PFCMask]>>i&1 == 1 && v[i] != n.buffer[i] && binary.NativeEndian.Uint32(n.buffer[dcb.BufferSizes+4*int(v[i]):]) == 0 {
 				return syscall.ENOMEM
 			}
 		}
 		n.buffer = bytes.Clone(v)
-	case ieeeTrust:
-		n.trust, _ = parseTrust(v)
-	case ieeeApps:
-		for _, a := range must(parseApps(v)) {
+	case dcb.IEEETrust:
+		n.trust, _ = dcb.ParseTrust(v)
+	case dcb.IEEEApps:
+		for _, a := range must(dcb.ParseApps(v)) {
 			if errno := n.setApp(command, a); errno != 0 {
 				return errno
 			}
@@ -186,37 +187,37 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func (n *nic) setApp(command uint8, a app) syscall.Errno {
-	same := func(o app) bool { return o == a }
-	if command == cmdIEEEDel {
+func (n *nic) setApp(command uint8, a dcb.App) syscall.Errno {
+	same := func(o dcb.App) bool { return o == a }
+	if command == dcb.CmdIEEEDel {
 		if !slices.ContainsFunc(n.apps, same) {
 			return syscall.ENOENT
 		}
-		delete(n.sorts, a.protocol)
+		delete(n.sorts, a.Protocol)
 		if n.apps = slices.DeleteFunc(n.apps, same); len(n.apps) == 0 {
 			n.lastApp()
 		}
 		return 0
 	}
 	if n.table && len(n.apps) == 0 {
-		n.trust = []uint8{selectorDSCP}
+		n.trust = []uint8{dcb.SelectorDSCP}
 	}
-	mapped := func(o app) bool { return o.selector == selectorDSCP && o.protocol == a.protocol }
+	mapped := func(o dcb.App) bool { return o.Selector == dcb.SelectorDSCP && o.Protocol == a.Protocol }
 	switch {
-	case n.driver == ice && (slices.ContainsFunc(n.apps, mapped) || a.priority >= n.ets[etsCap]):
+	case n.driver == ice && (slices.ContainsFunc(n.apps, mapped) || a.Priority >= n.ets[dcb.ETSCap]):
 		return syscall.EINVAL
 	case n.driver == ice && len(n.apps) == 0:
-		for i := range n.ets[etsCap] {
-			n.ets[etsShares+i], n.ets[etsTSA+i], n.ets[etsClasses+i] = 0, tsaETS, i
+		for i := range n.ets[dcb.ETSCap] {
+			n.ets[dcb.ETSShares+i], n.ets[dcb.ETSTSA+i], n.ets[dcb.ETSClasses+i] = 0, dcb.TSAETS, i
 		}
-		n.ets[etsShares] = 100
+		n.ets[dcb.ETSShares] = 100
 	case n.driver == bnxt:
-		n.sorts[a.protocol] = a.priority
+		n.sorts[a.Protocol] = a.Priority
 	default:
 		n.apps = slices.DeleteFunc(n.apps, mapped)
 	}
 	n.apps = append(n.apps, a)
-	slices.SortFunc(n.apps, func(a, b app) int { return int(a.protocol) - int(b.protocol) })
+	slices.SortFunc(n.apps, func(a, b dcb.App) int { return int(a.Protocol) - int(b.Protocol) })
 	return 0
 }
 
@@ -224,7 +225,7 @@ func (n *nic) setApp(command uint8, a app) syscall.Errno {
 func (n *nic) lastApp() {
 	n.pcp++
 	if n.table {
-		n.trust = []uint8{selectorPCP}
+		n.trust = []uint8{dcb.SelectorPCP}
 	}
 	if n.driver == ice {
 		n.reset()
@@ -235,10 +236,10 @@ func (n *nic) Pause(context.Context, int) ([]byte, error) {
 	if n.driver == "virtio_net" {
 		return nil, host.ErrUnsupported
 	}
-	if n.driver == ice && n.pfc[pfcMask] != 0 {
-		return append(attribute(1|nested, nil), encodePause(false, false)...), nil
+	if n.driver == ice && n.pfc[dcb.PFCMask] != 0 {
+		return append(dcb.Attribute(1|dcb.Nested, nil), encodePause(false, false)...), nil
 	}
-	return append(attribute(1|nested, nil), encodePause(n.pause[0], n.pause[1])...), nil
+	return append(dcb.Attribute(1|dcb.Nested, nil), encodePause(n.pause[0], n.pause[1])...), nil
 }
 
 func (n *nic) SetPause(_ int, raw []byte) error {
@@ -246,12 +247,12 @@ func (n *nic) SetPause(_ int, raw []byte) error {
 	if n.broken != nil {
 		return n.broken
 	}
-	if n.driver == ice && n.pfc[pfcMask] != 0 {
+	if n.driver == ice && n.pfc[dcb.PFCMask] != 0 {
 		return host.ErrUnsupported
 	}
 	rx, tx, _, err := parsePause(raw)
 	if n.pause = [2]bool{rx, tx}; rx || tx {
-		n.pfc[pfcMask] = 0
+		n.pfc[dcb.PFCMask] = 0
 	}
 	return err
 }
@@ -328,7 +329,7 @@ func (n *nic) RemoveConfig(path string) error {
 
 // switches adds the files of MLNX_OFED.
 func (n *nic) switches() *nic {
-	for p := range priorities {
+	for p := range dcb.Priorities {
 		n.files["/sys/class/net/eth1/ecn/roce_rp/enable/"+strconv.Itoa(p)] = "1"
 		n.files["/sys/class/net/eth1/ecn/roce_np/enable/"+strconv.Itoa(p)] = "0"
 	}
@@ -342,6 +343,6 @@ func (n *nic) image() nic {
 	if len(hidden) == 0 {
 		hidden = nil
 	}
-	return nic{cma: hidden, sorts: maps.Clone(n.sorts), driver: n.driver, dcb: n.dcb, ets: bytes.Clone(n.ets), pfc: bytes.Clone(n.pfc), buffer: bytes.Clone(n.buffer), apps: append([]app(nil), n.apps...),
+	return nic{cma: hidden, sorts: maps.Clone(n.sorts), driver: n.driver, dcb: n.dcb, ets: bytes.Clone(n.ets), pfc: bytes.Clone(n.pfc), buffer: bytes.Clone(n.buffer), apps: append([]dcb.App(nil), n.apps...),
 		trust: append([]uint8(nil), n.trust...), table: n.table, dcbx: n.dcbx, pause: n.pause, files: maps.Clone(n.files)}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -314,7 +315,7 @@ func trustBetween(o resource.Owned, live string) bool {
 		return false
 	}
 	if o.Ours == trustDSCP {
-		return len(now) == 1 || len(now) >= codepoints-1
+		return len(now) == 1 || len(now) >= dcb.Codepoints-1
 	}
 	for dscp, list := range now {
 		if !slices.Equal(was[dscp], list) {
@@ -353,8 +354,8 @@ func (want Spec) check() error {
 	if want.Priority != nil {
 		named = append(named, *want.Priority)
 	}
-	if slices.ContainsFunc(named, func(p int) bool { return p < 0 || p >= priorities }) || want.PFC != nil && want.Priority == nil ||
-		want.DSCP != nil && (*want.DSCP < 0 || *want.DSCP >= codepoints) {
+	if slices.ContainsFunc(named, func(p int) bool { return p < 0 || p >= dcb.Priorities }) || want.PFC != nil && want.Priority == nil ||
+		want.DSCP != nil && (*want.DSCP < 0 || *want.DSCP >= dcb.Codepoints) {
 		return errors.New("the class has a priority or a DSCP that does not exist")
 	}
 	return nil
@@ -468,8 +469,8 @@ func (s state) shares(want Spec, out map[string]string) error {
 
 // limit is how many traffic classes the NIC has.
 func (s state) limit() int {
-	if s.Classes == 0 || s.Classes > priorities {
-		return priorities
+	if s.Classes == 0 || s.Classes > dcb.Priorities {
+		return dcb.Priorities
 	}
 	return s.Classes
 }
@@ -502,7 +503,7 @@ func (s state) buffers(want Spec, out map[string]string) error {
 	if err != nil {
 		return err
 	}
-	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), priorities, true)
+	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), dcb.Priorities, true)
 	gives, sum := -1, 0
 	for i := range sizes {
 		p := slices.Index(buffers, i)
@@ -527,8 +528,8 @@ func (s state) buffers(want Spec, out map[string]string) error {
 func pair(text string) (values []string, of []int, ok bool) {
 	first, rest, _ := strings.Cut(text, " / ")
 	values = strings.Fields(first)
-	of, err := parseNumbers(rest, " ", priorities)
-	return values, of, err == nil && len(values) == priorities && len(of) == priorities
+	of, err := parseNumbers(rest, " ", dcb.Priorities)
+	return values, of, err == nil && len(values) == dcb.Priorities && len(of) == dcb.Priorities
 }
 
 // own gives each of the named priorities a class below limit that no other of them has; alone, that no other priority has. It changes as

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/resource/kindtest"
 )
@@ -30,8 +31,8 @@ func lossless() Spec {
 
 // whole fills the map of all 64 DSCPs, as mlx5 shows it under DSCP trust.
 func whole(n *nic) *nic {
-	for dscp := range codepoints {
-		n.apps = append(n.apps, app{selectorDSCP, uint8(dscp >> 3), uint16(dscp)})
+	for dscp := range dcb.Codepoints {
+		n.apps = append(n.apps, dcb.OfDSCP(dscp, dscp>>3))
 	}
 	return n
 }
@@ -39,7 +40,7 @@ func whole(n *nic) *nic {
 func TestConformance(t *testing.T) {
 	table := func() *nic {
 		n := mlx5()
-		n.table, n.trust = true, []uint8{selectorPCP}
+		n.table, n.trust = true, []uint8{dcb.SelectorPCP}
 		return n
 	}
 	for name, c := range map[string]struct {
@@ -51,10 +52,10 @@ func TestConformance(t *testing.T) {
 		"mlx5 with a whole map":  {whole(mlx5()), Spec{On: eth1, DSCP: of(40), Priority: of(3), Trust: "dscp"}},
 		"from DSCP to PCP":       {whole(mlx5()), Spec{On: eth1, Trust: "pcp"}},
 		"a driver with apptrust": {table(), lossless()},
-		"apptrust back to PCP":   {func() *nic { n := table(); n.trust = []uint8{selectorDSCP, selectorPCP}; return n }(), Spec{On: eth1, Trust: "pcp"}},
+		"apptrust back to PCP":   {func() *nic { n := table(); n.trust = []uint8{dcb.SelectorDSCP, dcb.SelectorPCP}; return n }(), Spec{On: eth1, Trust: "pcp"}},
 		"shares that mean nothing": {func() *nic {
 			n := mlx5()
-			n.ets[etsShares], n.ets[etsTSA+1], n.ets[etsShares+1] = 7, tsaStrict, 9
+			n.ets[dcb.ETSShares], n.ets[dcb.ETSTSA+1], n.ets[dcb.ETSShares+1] = 7, dcb.TSAStrict, 9
 			return n
 		}(), lossless()},
 		"ice":                      {mlx5().ice(), iceClass},
@@ -78,8 +79,8 @@ func TestConformance(t *testing.T) {
 var iceClass = Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Trust: "dscp", ETS: map[int]int{5: 60, 0: 40}, Pause: of(false)}
 
 // mapped gives a DSCP a priority.
-func mapped(n *nic, dscp uint16, priority uint8) *nic {
-	if errno := n.setApp(cmdIEEESet, app{selectorDSCP, priority, dscp}); errno != 0 {
+func mapped(n *nic, dscp, priority int) *nic {
+	if errno := n.setApp(dcb.CmdIEEESet, dcb.OfDSCP(dscp, priority)); errno != 0 {
 		panic(errno)
 	}
 	return n
@@ -87,8 +88,8 @@ func mapped(n *nic, dscp uint16, priority uint8) *nic {
 
 // shared has two traffic classes that share the link, and PFC.
 func shared(n *nic) *nic {
-	n.ets[etsShares], n.ets[etsShares+1], n.ets[etsTSA+1], n.ets[etsClasses+3] = 70, 30, tsaETS, 1
-	n.pause, n.pfc[pfcMask] = [2]bool{}, 1<<3
+	n.ets[dcb.ETSShares], n.ets[dcb.ETSShares+1], n.ets[dcb.ETSTSA+1], n.ets[dcb.ETSClasses+3] = 70, 30, dcb.TSAETS, 1
+	n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 1<<3
 	return n
 }
 
@@ -96,7 +97,7 @@ func shared(n *nic) *nic {
 func TestBnxtKnowsTheNewPriority(t *testing.T) {
 	n := mapped(mlx5().bnxt(), 40, 3)
 	p := port{h: n, link: host.Link{Name: "eth1", Driver: bnxt}}
-	if err := p.set(t.Context(), "dscp 40", "5"); err != nil || n.sorts[40] != 5 || !slices.Equal(n.apps, []app{{selectorDSCP, 5, 40}}) {
+	if err := p.set(t.Context(), "dscp 40", "5"); err != nil || n.sorts[40] != 5 || !slices.Equal(n.apps, []dcb.App{dcb.OfDSCP(40, 5)}) {
 		t.Error(err, n.sorts, n.apps)
 	}
 }
@@ -114,7 +115,7 @@ func TestTheTrustOfMlx5StaysWhileItsMapChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.apps = []app{{selectorDSCP, 5, 10}}
+	n.apps = []dcb.App{dcb.OfDSCP(10, 5)}
 	if left, err := (provider{}).Restorer().Restore(t.Context(), n, part); err != nil || left != nil || n.pcp > 0 {
 		t.Errorf("%v, %v, trusted PCP %d times", left, err, n.pcp)
 	}
@@ -126,7 +127,7 @@ func TestALoadedMlx5TrustsWhatItTrusted(t *testing.T) {
 	class := Spec{On: eth1, DSCP: of(40), Priority: of(3), Trust: "dscp"}
 	owned := map[resource.Atom]resource.Owned{"qos eth1 dscp 40": {Ours: "3"}, "qos eth1 trust": {Earlier: "pcp", Ours: "dscp"}}
 	n := whole(mlx5())
-	n.apps[40].priority = 3
+	n.apps[40].Priority = 3
 	if _, changes, err := plan(t, n, class); err != nil || changes != nil {
 		t.Errorf("%q, %v", changes, err)
 	}
@@ -271,7 +272,7 @@ func TestWhatIsNotWrittenIsLeftAlone(t *testing.T) {
 			t.Errorf("%+v: %q, %v", spec, changes, err)
 		}
 	}
-	n.table, n.trust = true, []uint8{selectorDSCP, selectorPCP}
+	n.table, n.trust = true, []uint8{dcb.SelectorDSCP, dcb.SelectorPCP}
 	if _, changes, err := plan(t, n, Spec{On: eth1, DSCP: of(40), Priority: of(5), Trust: "dscp"}); err != nil || changes != nil {
 		t.Errorf("DSCP before PCP is trust of the DSCP: %q, %v", changes, err)
 	}
@@ -280,7 +281,7 @@ func TestWhatIsNotWrittenIsLeftAlone(t *testing.T) {
 // TestBuffersGetTheirRoomFromThoseOfOtherPriorities: many NICs give all their bytes to the buffer of all priorities.
 func TestBuffersGetTheirRoomFromThoseOfOtherPriorities(t *testing.T) {
 	n := mlx5()
-	binary.NativeEndian.PutUint32(n.buffer[bufferTotal:], 262016)
+	binary.NativeEndian.PutUint32(n.buffer[dcb.BufferTotal:], 262016)
 	_, changes, err := plan(t, n, Spec{On: eth1, Buffer: map[int]int{5: 131072}})
 	want := []string{"live: buffer: 262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0 > 130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0"}
 	if err != nil || !slices.Equal(changes, want) {
@@ -295,16 +296,16 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"no DCB":        {func(n *nic) { n.dcb, n.driver = false, "virtio_net" }, lossless(), "eth1 (driver virtio_net): the driver has no DCB"},
-		"firmware":      {func(n *nic) { n.dcbx |= dcbxManaged; n.driver = "ice" }, lossless(), "`ethtool --set-priv-flags eth1 fw-lldp-agent off`"},
+		"firmware":      {func(n *nic) { n.dcbx |= dcb.DCBXManaged; n.driver = "ice" }, lossless(), "`ethtool --set-priv-flags eth1 fw-lldp-agent off`"},
 		"of mlx5":       {func(n *nic) { n.dcbx = 0x0c }, lossless(), "`dcb dcbx set dev eth1 host ieee`"},
 		"pause":         {func(*nic) {}, Spec{On: eth1, PFC: of(true), Priority: of(5)}, "set pause = false"},
-		"PFC":           {func(n *nic) { n.pause, n.pfc[pfcMask] = [2]bool{}, 8 }, Spec{On: eth1, Pause: of(true)}, "PFC is on for priority 3"},
-		"few classes":   {func(n *nic) { n.ets[etsCap] = 1 }, Spec{On: eth1, ETS: map[int]int{0: 50, 1: 50}}, "the NIC has 1 traffic classes, and ets names 2"},
+		"PFC":           {func(n *nic) { n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 8 }, Spec{On: eth1, Pause: of(true)}, "PFC is on for priority 3"},
+		"few classes":   {func(n *nic) { n.ets[dcb.ETSCap] = 1 }, Spec{On: eth1, ETS: map[int]int{0: 50, 1: 50}}, "the NIC has 1 traffic classes, and ets names 2"},
 		"big buffers":   {func(*nic) {}, Spec{On: eth1, Buffer: map[int]int{5: 1 << 20}}, "the NIC has 524288 bytes of receive buffers"},
 		"no buffers":    {func(n *nic) { n.buffer = nil }, Spec{On: eth1, Buffer: map[int]int{5: 1 << 10}}, "remove buffer"},
 		"no RDMA":       {func(n *nic) { clear(n.files) }, Spec{On: eth1, RDMACM: of(true)}, "there is no RDMA device on the NIC"},
-		"all of mlx5":   {func(n *nic) { n.ets[etsTSA+2], n.ets[etsShares+2] = tsaETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
-		"ice with 4":    {func(n *nic) { n.ice().ets[etsCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
+		"all of mlx5":   {func(n *nic) { n.ets[dcb.ETSTSA+2], n.ets[dcb.ETSShares+2] = dcb.TSAETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
+		"ice with 4":    {func(n *nic) { n.ice().ets[dcb.ETSCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
 		"no DSCP":       {func(*nic) {}, Spec{On: eth1, Trust: "dscp"}, "set dscp and priority"},
 		"a VLAN":        {func(n *nic) { n.kind = "vlan" }, lossless(), "eth1 is a vlan"},
 		"a DSCP of 64":  {func(*nic) {}, Spec{On: eth1, DSCP: of(64), Priority: of(5)}, "does not exist"},
@@ -320,7 +321,7 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		})
 	}
 	n := mlx5()
-	n.dcbx |= dcbxManaged
+	n.dcbx |= dcb.DCBXManaged
 	if _, changes, err := plan(t, n, Spec{On: eth1, Trust: "pcp", ECN: of(true)}); err != nil || changes != nil {
 		t.Errorf("firmware that has decided for the class is let: %q, %v", changes, err)
 	}
@@ -373,9 +374,9 @@ func TestARestoreContinuesAfterAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.pause, n.broken = [2]bool{}, errors.New("the port is broken")
-	binary.NativeEndian.PutUint32(n.buffer[bufferSizes:], 128)
+	binary.NativeEndian.PutUint32(n.buffer[dcb.BufferSizes:], 128)
 	left, err := provider{}.Restorer().Restore(t.Context(), n, part)
-	if !errors.Is(err, n.broken) || len(left) != 1 || !strings.Contains(left[0], "flow_control of eth1") || binary.NativeEndian.Uint32(n.buffer[bufferSizes:]) != 262016 {
+	if !errors.Is(err, n.broken) || len(left) != 1 || !strings.Contains(left[0], "flow_control of eth1") || binary.NativeEndian.Uint32(n.buffer[dcb.BufferSizes:]) != 262016 {
 		t.Error(left, err)
 	}
 }
@@ -454,7 +455,7 @@ func TestIceIsTakenDown(t *testing.T) {
 // TestALosslessPriorityMovesToAnEmptyBuffer, and back.
 func TestALosslessPriorityMovesToAnEmptyBuffer(t *testing.T) {
 	n := mlx5()
-	n.pause, n.pfc[pfcMask] = [2]bool{}, 1<<5
+	n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 1<<5
 	p := port{h: n, link: host.Link{Name: "eth1"}}
 	for _, to := range []string{"130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0", "262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0"} {
 		if err := p.set(t.Context(), attrBuffer, to); err != nil || bufferText(n.buffer) != to {
@@ -470,30 +471,6 @@ func TestASettingThatAppearedIsLeft(t *testing.T) {
 	for _, a := range []string{keyed(attrECN, 5), attrCNP} {
 		if err := p.set(t.Context(), a, ""); err == nil || n.sets > 0 {
 			t.Errorf("%s: %v, %d changes", a, err, n.sets)
-		}
-	}
-}
-
-// TestResultsOfDrivers: ice accepts a change with 1 or 2.
-func TestResultsOfDrivers(t *testing.T) {
-	for said, want := range map[byte]uint8{0: 0, 1: 0, 2: 0, 256 - 22: 22, 256 - 95: 95} {
-		if got, err := result(append([]byte{0, cmdIEEESet, 0, 0}, attribute(attrIEEE, []byte{said})...)); err != nil || got != want {
-			t.Errorf("%d: %d, %v", said, got, err)
-		}
-	}
-}
-
-// TestCraftedAnswersAreRefused: attributes that are shorter than their header, longer than the message, or than their struct.
-func TestCraftedAnswersAreRefused(t *testing.T) {
-	head := []byte{0, cmdIEEEGet, 0, 0}
-	for _, length := range []byte{0, 1, 3, 200} {
-		if _, err := parseIEEE(append(slices.Clone(head), length, 0, 13, 0, 0, 0, 0, 0)); err == nil {
-			t.Errorf("an attribute of %d bytes is read", length)
-		}
-	}
-	for kind, size := range map[uint16]int{ieeeETS: sizeETS, ieeePFC: sizePFC, ieeeBuffer: sizeBuffer} {
-		if _, err := parseIEEE(append(slices.Clone(head), attribute(attrIEEE|nested, attribute(kind, make([]byte, size-1)))...)); err == nil {
-			t.Errorf("a struct of kind %d with %d bytes is read", kind, size-1)
 		}
 	}
 }
@@ -525,41 +502,28 @@ func TestPrioritiesGetClassesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestMessagesAreThoseOfDcb: `strace -xx dcb app add dev lo dscp-prio 40:5` of iproute2 6.1 shows these bytes.
-func TestMessagesAreThoseOfDcb(t *testing.T) {
-	const want = "\x00\x14\x00\x00\x07\x00\x01\x00lo\x00\x00\x10\x00\x0d\x80\x0c\x00\x03\x80\x08\x00\x01\x00\x05\x05\x28\x00"
-	if got := message(cmdIEEESet, "lo", app{selectorDSCP, 5, 40}.encode()); !bytes.Equal(got, []byte(want)) {
-		t.Errorf("%x, want %x", got, want)
-	}
-}
-
 // FuzzAnswers: whatever a kernel answers, it is read without a panic, and what is read can be written as text and sent back.
 func FuzzAnswers(f *testing.F) {
 	n := whole(mlx5())
-	n.table, n.trust = true, []uint8{selectorDSCP, selectorPCP}
-	for _, command := range []uint8{cmdIEEEGet, cmdGetDCBX} {
-		f.Add(must(n.DCB(f.Context(), message(command, "eth1"))))
-	}
+	n.table, n.trust = true, []uint8{dcb.SelectorDSCP, dcb.SelectorPCP}
+	f.Add(must(n.DCB(f.Context(), dcb.Message(dcb.CmdIEEEGet, "eth1"))))
 	f.Add(must(n.Pause(f.Context(), 2)))
-	f.Add(must(n.SetDCB(message(cmdIEEESet, "eth1", app{selectorDSCP, 5, 40}.encode()))))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		_, _ = parseDCBX(raw)
-		_, _ = result(raw)
 		_, _, _, _ = parsePause(raw)
-		d, err := parseIEEE(raw)
+		d, err := dcb.ParseIEEE(raw)
 		if err != nil {
 			return
 		}
-		values := d.values()
-		s := state{Values: values, DCB: true, Table: d.hasTrust}
+		values := values(d)
+		s := state{Values: values, DCB: true, Table: d.HasTrust}
 		_, _, _ = s.wanted(lossless())
-		if d.ets != nil {
-			if again, err := encodeETS(d.ets, values[attrETS]); slices.Max(d.ets[etsClasses:etsClasses+priorities]) < priorities && (err != nil || !bytes.Equal(again, d.ets)) {
+		if d.ETS != nil {
+			if again, err := encodeETS(d.ETS, values[attrETS]); slices.Max(d.ETS[dcb.ETSClasses:dcb.ETSClasses+dcb.Priorities]) < dcb.Priorities && (err != nil || !bytes.Equal(again, d.ETS)) {
 				t.Errorf("%q: %v", values[attrETS], err)
 			}
 		}
-		if d.buffer != nil {
-			if again, err := encodeBuffer(d.buffer, values[attrBuffer]); slices.Max(d.buffer[:priorities]) < priorities && (err != nil || !bytes.Equal(again, d.buffer)) {
+		if d.Buffer != nil {
+			if again, err := encodeBuffer(d.Buffer, values[attrBuffer]); slices.Max(d.Buffer[:dcb.Priorities]) < dcb.Priorities && (err != nil || !bytes.Equal(again, d.Buffer)) {
 				t.Errorf("%q: %v", values[attrBuffer], err)
 			}
 		}
@@ -575,8 +539,8 @@ func FuzzText(f *testing.F) {
 		_, _ = parseTable(s)
 		_, _ = parseSelectors(s)
 		_, _ = parseMask(s)
-		_, _ = encodeETS(make([]byte, sizeETS), s)
-		_, _ = encodeBuffer(make([]byte, sizeBuffer), s)
+		_, _ = encodeETS(make([]byte, dcb.SizeETS), s)
+		_, _ = encodeBuffer(make([]byte, dcb.SizeBuffer), s)
 		_, _, _ = parseRDMACM(s)
 		_ = parseFlow(s)
 		_, _ = cut(s)

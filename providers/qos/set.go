@@ -13,6 +13,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 	"github.com/fabricform/fabricform/retry"
 )
 
@@ -43,7 +44,7 @@ func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	case attrFlow:
 		err = p.setFlow(ctx, parseFlow(to))
 	case attrETS:
-		err = p.change(ctx, ieeeETS, func(d dcb) ([]byte, error) { return encodeETS(d.ets, to) })
+		err = p.change(ctx, dcb.IEEEETS, func(d dcb.Settings) ([]byte, error) { return encodeETS(d.ETS, to) })
 	case attrBuffer:
 		err = p.setBuffer(ctx, to)
 	case attrTrust:
@@ -51,7 +52,7 @@ func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	case attrDSCP:
 		var list []int
 		if to != "" {
-			list, err = parseNumbers(to, ",", priorities)
+			list, err = parseNumbers(to, ",", dcb.Priorities)
 		}
 		if err == nil {
 			err = p.setDSCPs(ctx, map[int][]int{key: list})
@@ -70,11 +71,11 @@ func (p port) setFlow(ctx context.Context, to flow) error {
 		return err
 	}
 	for _, begin := range []bool{false, true} {
-		if to.pfc != "" && begin == (to.pfc != none) && (d.pfc == nil || maskText(d.pfc[pfcMask]) != to.pfc) {
-			err := p.change(ctx, ieeePFC, func(d dcb) ([]byte, error) {
+		if to.pfc != "" && begin == (to.pfc != none) && (d.PFC == nil || maskText(d.PFC[dcb.PFCMask]) != to.pfc) {
+			err := p.change(ctx, dcb.IEEEPFC, func(d dcb.Settings) ([]byte, error) {
 				mask, err := parseMask(to.pfc)
-				d.pfc[pfcMask] = mask
-				return d.pfc, err
+				d.PFC[dcb.PFCMask] = mask
+				return d.PFC, err
 			})
 			if err != nil {
 				return fmt.Errorf("PFC: %w", err)
@@ -110,48 +111,48 @@ func (p port) setPause(ctx context.Context, to string) error {
 // takes the new buffers of priorities together with the old sizes, and refuses one with PFC in an empty buffer
 // (mlx5e_port_manual_buffer_config in en/port_buffer.c).
 func (p port) setBuffer(ctx context.Context, to string) error {
-	return p.change(ctx, ieeeBuffer, func(d dcb) ([]byte, error) {
-		raw, err := encodeBuffer(d.buffer, to)
+	return p.change(ctx, dcb.IEEEBuffer, func(d dcb.Settings) ([]byte, error) {
+		raw, err := encodeBuffer(d.Buffer, to)
 		if err != nil {
 			return nil, err
 		}
-		size := func(b []byte, i byte) uint32 { return binary.NativeEndian.Uint32(b[bufferSizes+4*int(i):]) }
-		grown := slices.Concat(d.buffer[:priorities], raw[priorities:])
+		size := func(b []byte, i byte) uint32 { return binary.NativeEndian.Uint32(b[dcb.BufferSizes+4*int(i):]) }
+		grown := slices.Concat(d.Buffer[:dcb.Priorities], raw[dcb.Priorities:])
 		empty, used := false, true
-		for i := range priorities {
-			empty = empty || size(d.buffer, raw[i]) == 0
-			used = used && grown[i] < priorities && size(grown, grown[i]) > 0
+		for i := range dcb.Priorities {
+			empty = empty || size(d.Buffer, raw[i]) == 0
+			used = used && grown[i] < dcb.Priorities && size(grown, grown[i]) > 0
 		}
 		if empty && used {
-			err = p.send(cmdIEEESet, ieee(ieeeBuffer, grown))
+			err = p.send(dcb.CmdIEEESet, dcb.Change(dcb.IEEEBuffer, grown))
 		}
 		return raw, err
 	})
 }
 
 // change reads the NIC and changes one struct. The kernel accepts a part that the driver does not have without an error.
-func (p port) change(ctx context.Context, kind uint16, to func(dcb) ([]byte, error)) error {
+func (p port) change(ctx context.Context, kind uint16, to func(dcb.Settings) ([]byte, error)) error {
 	d, _, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil {
 		return err
 	}
-	if map[uint16][]byte{ieeePFC: d.pfc, ieeeETS: d.ets, ieeeBuffer: d.buffer}[kind] == nil {
+	if map[uint16][]byte{dcb.IEEEPFC: d.PFC, dcb.IEEEETS: d.ETS, dcb.IEEEBuffer: d.Buffer}[kind] == nil {
 		return host.ErrUnsupported
 	}
 	raw, err := to(d)
 	if err != nil {
 		return err
 	}
-	return p.send(cmdIEEESet, ieee(kind, raw))
+	return p.send(dcb.CmdIEEESet, dcb.Change(kind, raw))
 }
 
 // send sends a change and returns the driver's error.
 func (p port) send(command uint8, attributes []byte) error {
-	answer, err := p.h.SetDCB(message(command, p.link.Name, attributes))
+	answer, err := p.h.SetDCB(dcb.Message(command, p.link.Name, attributes))
 	if err != nil {
 		return err
 	}
-	errno, err := result(answer)
+	errno, err := dcb.Result(answer)
 	switch {
 	case err == nil && syscall.Errno(errno) == syscall.ENOMEM: // also the lowest byte of ENOTSUPP (524)
 		err = fmt.Errorf("%w, or the driver does not support it", syscall.ENOMEM)
@@ -167,15 +168,15 @@ func (p port) setTrust(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	if d.hasTrust {
+	if d.HasTrust {
 		selectors, err := parseSelectors(to)
 		if err != nil {
 			return err
 		}
-		return p.send(cmdIEEESet, encodeTrust(selectors))
+		return p.send(dcb.CmdIEEESet, dcb.EncodeTrust(selectors))
 	}
 	if to == trustDSCP {
-		if len(d.dscps()) == 0 {
+		if !d.TrustsDSCP() {
 			return errors.New("no DSCP has a priority")
 		}
 		return nil
@@ -185,7 +186,7 @@ func (p port) setTrust(ctx context.Context, to string) error {
 		return err
 	}
 	all := map[int][]int{}
-	for dscp := range codepoints {
+	for dscp := range dcb.Codepoints {
 		all[dscp] = table[dscp]
 	}
 	return p.setDSCPs(ctx, all)
@@ -203,11 +204,11 @@ const (
 func (p port) setDSCPs(ctx context.Context, to map[int][]int) error {
 	switch p.link.Driver {
 	case ice:
-		return p.keeping(ctx, func() error { return p.changeDSCPs(ctx, to, cmdIEEEDel, cmdIEEESet) })
+		return p.keeping(ctx, func() error { return p.changeDSCPs(ctx, to, dcb.CmdIEEEDel, dcb.CmdIEEESet) })
 	case bnxt:
-		return p.changeDSCPs(ctx, to, cmdIEEEDel, cmdIEEESet)
+		return p.changeDSCPs(ctx, to, dcb.CmdIEEEDel, dcb.CmdIEEESet)
 	}
-	return p.changeDSCPs(ctx, to, cmdIEEESet, cmdIEEEDel)
+	return p.changeDSCPs(ctx, to, dcb.CmdIEEESet, dcb.CmdIEEEDel)
 }
 
 // keeping sets shares and PFC again if the change has reset them: ice does that with the first and the last entry of a DSCP
@@ -220,11 +221,11 @@ func (p port) keeping(ctx context.Context, change func() error) error {
 	if err := change(); err != nil {
 		return err
 	}
-	if now, _, err := readDCB(ctx, p.h, p.link.Name); err != nil || was.ets == nil || was.pfc == nil || now.ets == nil || now.pfc == nil ||
-		etsText(now.ets) == etsText(was.ets) && now.pfc[pfcMask] == was.pfc[pfcMask] {
+	if now, _, err := readDCB(ctx, p.h, p.link.Name); err != nil || was.ETS == nil || was.PFC == nil || now.ETS == nil || now.PFC == nil ||
+		etsText(now.ETS) == etsText(was.ETS) && now.PFC[dcb.PFCMask] == was.PFC[dcb.PFCMask] {
 		return err
 	}
-	return errors.Join(p.send(cmdIEEESet, ieee(ieeeETS, was.ets)), p.send(cmdIEEESet, ieee(ieeePFC, was.pfc)))
+	return errors.Join(p.send(dcb.CmdIEEESet, dcb.Change(dcb.IEEEETS, was.ETS)), p.send(dcb.CmdIEEESet, dcb.Change(dcb.IEEEPFC, was.PFC)))
 }
 
 func (p port) changeDSCPs(ctx context.Context, to map[int][]int, commands ...uint8) error {
@@ -233,22 +234,22 @@ func (p port) changeDSCPs(ctx context.Context, to map[int][]int, commands ...uin
 		if err != nil {
 			return err
 		}
-		live := d.dscps()
-		for dscp := range codepoints {
+		live := dscps(d)
+		for dscp := range dcb.Codepoints {
 			want, named := to[dscp]
 			if !named {
 				continue
 			}
 			from, other := want, live[dscp]
-			if command == cmdIEEEDel {
+			if command == dcb.CmdIEEEDel {
 				from, other = live[dscp], want
 			}
 			for _, priority := range from {
 				if slices.Contains(other, priority) {
 					continue
 				}
-				entry := app{selector: selectorDSCP, priority: uint8(priority), protocol: uint16(dscp)}
-				if err := p.send(command, entry.encode()); err != nil {
+				entry := dcb.OfDSCP(dscp, priority)
+				if err := p.send(command, entry.Encode()); err != nil {
 					return fmt.Errorf("DSCP %d, priority %d: %w", dscp, priority, err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 )
 
 // state is what was found on a NIC.
@@ -39,12 +40,12 @@ func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link)
 	case err != nil:
 		return s, fmt.Errorf("read the DCB settings of %s: %w", l.Name, err)
 	default:
-		s.DCB, s.Managed, s.Table, s.Values = true, managed, d.hasTrust, d.values()
-		if d.ets != nil {
-			s.Classes = int(d.ets[etsCap])
+		s.DCB, s.Managed, s.Table, s.Values = true, managed, d.HasTrust, values(d)
+		if d.ETS != nil {
+			s.Classes = int(d.ETS[dcb.ETSCap])
 		}
-		if d.buffer != nil {
-			s.Buffers = int(binary.NativeEndian.Uint32(d.buffer[bufferTotal:]))
+		if d.Buffer != nil {
+			s.Buffers = int(binary.NativeEndian.Uint32(d.Buffer[dcb.BufferTotal:]))
 		}
 	}
 	raw, err := r.Pause(ctx, l.Index)
@@ -68,23 +69,23 @@ func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link)
 
 // readDCB reads the settings, and whether firmware decides them: mlx5 then only takes away DCB_CAP_DCBX_HOST (mlx5e_dcbnl_initialize in
 // en_dcbnl.c).
-func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb, managed bool, err error) {
-	answer, err := r.DCB(ctx, message(cmdIEEEGet, netdev))
+func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb.Settings, managed bool, err error) {
+	answer, err := r.DCB(ctx, dcb.Message(dcb.CmdIEEEGet, netdev))
 	if err != nil {
 		return d, false, err
 	}
-	if d, err = parseIEEE(answer); err != nil {
+	if d, err = dcb.ParseIEEE(answer); err != nil {
 		return d, false, err
 	}
-	answer, err = r.DCB(ctx, message(cmdGetDCBX, netdev))
+	answer, err = r.DCB(ctx, dcb.Message(dcb.CmdGetDCBX, netdev))
 	if errors.Is(err, host.ErrUnsupported) {
 		return d, false, nil // no DCBX
 	}
 	if err != nil {
 		return d, false, err
 	}
-	mode, err := parseDCBX(answer)
-	return d, mode&dcbxManaged != 0 || mode&dcbxHost == 0, err
+	mode, err := dcb.ParseDCBX(answer)
+	return d, mode&dcb.DCBXManaged != 0 || mode&dcb.DCBXHost == 0, err
 }
 
 // Files of mlx5's driver in MLNX_OFED and DOCA-OFED, which has switches for ECN that the kernel's own does not have: the reaction point
@@ -113,7 +114,7 @@ func forcedFile(device string, port int) string {
 }
 
 func (s *state) readFiles(ctx context.Context, r host.Reader, netdev string) {
-	for p := range priorities {
+	for p := range dcb.Priorities {
 		rp, np := host.Text(ctx, r, ecnFile(netdev, "rp", p)), host.Text(ctx, r, ecnFile(netdev, "np", p))
 		if rp != "" && np != "" {
 			s.Values[keyed(attrECN, p)] = ecnText(rp == "1", np == "1")

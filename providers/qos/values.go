@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fabricform/fabricform/host/dcb"
 )
 
 // The attributes of a NIC. Atoms and changes name them, some with a key after the name: a DSCP or a priority.
@@ -26,9 +28,6 @@ const (
 	trustDSCP = "dscp"
 	trustPCP  = "pcp"
 )
-
-// codepoints is how many DSCPs there are.
-const codepoints = 64
 
 // none is the value of a list that is empty. "" would mean that the NIC does not have the attribute.
 const none = "none"
@@ -54,7 +53,7 @@ func cut(attribute string) (name string, key int) {
 var order = []struct {
 	name string
 	keys int
-}{{attrDSCP, codepoints}, {attrTrust, 0}, {attrETS, 0}, {attrFlow, 0}, {attrBuffer, 0}, {attrECN, priorities}, {attrCNP, 0}, {attrRDMACM, 0}}
+}{{attrDSCP, dcb.Codepoints}, {attrTrust, 0}, {attrETS, 0}, {attrFlow, 0}, {attrBuffer, 0}, {attrECN, dcb.Priorities}, {attrCNP, 0}, {attrRDMACM, 0}}
 
 // rank orders a change of an attribute: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
 // while there is one.
@@ -82,29 +81,29 @@ func attributesOf() (out []string) {
 }
 
 // values returns what dcbnl says of a NIC, by attribute. A value is text from which encode makes the same struct again.
-func (d dcb) values() map[string]string {
-	out := map[string]string{attrTrust: d.trustText()}
-	if d.pfc != nil {
-		out[attrFlow] = flow{pfc: maskText(d.pfc[pfcMask])}.String()
+func values(d dcb.Settings) map[string]string {
+	out := map[string]string{attrTrust: trustText(d)}
+	if d.PFC != nil {
+		out[attrFlow] = flow{pfc: maskText(d.PFC[dcb.PFCMask])}.String()
 	}
-	if d.ets != nil {
-		out[attrETS] = etsText(d.ets)
+	if d.ETS != nil {
+		out[attrETS] = etsText(d.ETS)
 	}
-	if d.buffer != nil {
-		out[attrBuffer] = bufferText(d.buffer)
+	if d.Buffer != nil {
+		out[attrBuffer] = bufferText(d.Buffer)
 	}
-	for dscp, list := range d.dscps() {
+	for dscp, list := range dscps(d) {
 		out[keyed(attrDSCP, dscp)] = numbers(list, ",")
 	}
 	return out
 }
 
 // dscps returns the priorities of each DSCP that has an entry.
-func (d dcb) dscps() map[int][]int {
+func dscps(d dcb.Settings) map[int][]int {
 	out := map[int][]int{}
-	for _, a := range d.apps {
-		if a.selector == selectorDSCP && a.protocol < codepoints {
-			out[int(a.protocol)] = append(out[int(a.protocol)], int(a.priority))
+	for _, a := range d.Apps {
+		if a.IsDSCP() {
+			out[int(a.Protocol)] = append(out[int(a.Protocol)], int(a.Priority))
 		}
 	}
 	for _, list := range out {
@@ -113,12 +112,12 @@ func (d dcb) dscps() map[int][]int {
 	return out
 }
 
-// trustText is the order of trust. A driver without a table of trust, such as mlx5, trusts the DSCP while any DSCP has an entry; its
-// whole map is then part of the value, because giving back the trust gives back all entries.
-func (d dcb) trustText() string {
-	if d.hasTrust {
+// trustText is the order of trust. Without a table of trust, the whole map is part of the value, because giving back the trust gives back
+// all entries.
+func trustText(d dcb.Settings) string {
+	if d.HasTrust {
 		var out []string
-		for _, s := range d.trust {
+		for _, s := range d.Trust {
 			out = append(out, selectorName(s))
 		}
 		if out == nil {
@@ -126,15 +125,15 @@ func (d dcb) trustText() string {
 		}
 		return strings.Join(out, ",")
 	}
-	table := d.dscps()
-	if len(table) == 0 {
+	if !d.TrustsDSCP() {
 		return trustPCP
 	}
+	table := dscps(d)
 	out := []string{trustDSCP}
 	for _, dscp := range slices.Sorted(maps.Keys(table)) {
 		list := numbers(table[dscp], ",")
 		last := dscp
-		for last+1 < codepoints && table[last+1] != nil && numbers(table[last+1], ",") == list {
+		for last+1 < dcb.Codepoints && table[last+1] != nil && numbers(table[last+1], ",") == list {
 			last++
 			delete(table, last)
 		}
@@ -165,8 +164,8 @@ func parseTable(text string) (map[int][]int, error) {
 		if !ranged {
 			last = first
 		}
-		ps, err := parseNumbers(list, ",", priorities)
-		ends, errEnds := parseNumbers(first+","+last, ",", codepoints)
+		ps, err := parseNumbers(list, ",", dcb.Priorities)
+		ends, errEnds := parseNumbers(first+","+last, ",", dcb.Codepoints)
 		if err != nil || errEnds != nil || len(ends) != 2 {
 			return nil, fmt.Errorf("%q is not a map of DSCPs", text)
 		}
@@ -179,9 +178,9 @@ func parseTable(text string) (map[int][]int, error) {
 
 func selectorName(s uint8) string {
 	switch s {
-	case selectorDSCP:
+	case dcb.SelectorDSCP:
 		return trustDSCP
-	case selectorPCP:
+	case dcb.SelectorPCP:
 		return trustPCP
 	}
 	return strconv.Itoa(int(s))
@@ -194,9 +193,9 @@ func parseSelectors(text string) (out []uint8, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		switch name {
 		case trustDSCP:
-			out = append(out, selectorDSCP)
+			out = append(out, dcb.SelectorDSCP)
 		case trustPCP:
-			out = append(out, selectorPCP)
+			out = append(out, dcb.SelectorPCP)
 		default:
 			n, err := parseNumbers(name, ",", 256)
 			if err != nil {
@@ -211,7 +210,7 @@ func parseSelectors(text string) (out []uint8, err error) {
 // maskText lists the priorities of a mask.
 func maskText(mask uint8) string {
 	var list []int
-	for p := range priorities {
+	for p := range dcb.Priorities {
 		if mask&(1<<p) != 0 {
 			list = append(list, p)
 		}
@@ -226,7 +225,7 @@ func parseMask(text string) (mask uint8, err error) {
 	if text == none {
 		return 0, nil
 	}
-	list, err := parseNumbers(text, ",", priorities)
+	list, err := parseNumbers(text, ",", dcb.Priorities)
 	for _, p := range list {
 		mask |= 1 << p
 	}
@@ -234,29 +233,29 @@ func parseMask(text string) (mask uint8, err error) {
 }
 
 // algorithms are the names of the ways to choose a traffic class to send from, but ETS, which has a share.
-var algorithms = map[uint8]string{tsaStrict: "strict", tsaCBS: "cbs", tsaVendor: "vendor"}
+var algorithms = map[uint8]string{dcb.TSAStrict: "strict", dcb.TSACBS: "cbs", dcb.TSAVendor: "vendor"}
 
 // idle is the share of a traffic class without ETS, if its driver does nothing unusual: mlx5 shows 100 for an algorithm of the vendor.
-var idle = map[uint8]uint8{tsaVendor: 100}
+var idle = map[uint8]uint8{dcb.TSAVendor: 100}
 
 // etsText is the way of each traffic class, and the traffic class of each priority.
 func etsText(ets []byte) string {
 	var ways []string
-	for tc := range priorities {
-		tsa, share := ets[etsTSA+tc], ets[etsShares+tc]
+	for tc := range dcb.Priorities {
+		tsa, share := ets[dcb.ETSTSA+tc], ets[dcb.ETSShares+tc]
 		way := algorithms[tsa]
 		if way == "" {
 			way = strconv.Itoa(int(tsa))
 		}
 		switch {
-		case tsa == tsaETS:
+		case tsa == dcb.TSAETS:
 			way = fmt.Sprintf("%d%%", share)
 		case share != idle[tsa]:
 			way = fmt.Sprintf("%s=%d", way, share)
 		}
 		ways = append(ways, way)
 	}
-	return strings.Join(ways, " ") + " / " + digits(ets[etsClasses:etsClasses+priorities])
+	return strings.Join(ways, " ") + " / " + digits(ets[dcb.ETSClasses:dcb.ETSClasses+dcb.Priorities])
 }
 
 // parseWay is the way and the share of one traffic class.
@@ -266,7 +265,7 @@ func parseWay(way string) (tsa, share uint8, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		return tsaETS, uint8(n[0]), nil
+		return dcb.TSAETS, uint8(n[0]), nil
 	}
 	name, text, has := strings.Cut(way, "=")
 	known := false
@@ -295,15 +294,15 @@ func parseWay(way string) (tsa, share uint8, err error) {
 // encodeETS changes a struct to what the text says.
 func encodeETS(ets []byte, text string) ([]byte, error) {
 	ways, classes, _ := strings.Cut(text, " / ")
-	tcs, err := parseNumbers(classes, " ", priorities)
+	tcs, err := parseNumbers(classes, " ", dcb.Priorities)
 	list := strings.Fields(ways)
-	if err != nil || len(tcs) != priorities || len(list) != priorities {
+	if err != nil || len(tcs) != dcb.Priorities || len(list) != dcb.Priorities {
 		return nil, fmt.Errorf("%q are not shares of traffic classes", text)
 	}
 	out := slices.Clone(ets)
 	for i, way := range list {
-		out[etsClasses+i] = uint8(tcs[i])
-		if out[etsTSA+i], out[etsShares+i], err = parseWay(way); err != nil {
+		out[dcb.ETSClasses+i] = uint8(tcs[i])
+		if out[dcb.ETSTSA+i], out[dcb.ETSShares+i], err = parseWay(way); err != nil {
 			return nil, err
 		}
 	}
@@ -313,24 +312,24 @@ func encodeETS(ets []byte, text string) ([]byte, error) {
 // bufferText is the size of each buffer in bytes, and the buffer of each priority.
 func bufferText(b []byte) string {
 	var sizes []int
-	for i := range priorities {
-		sizes = append(sizes, int(binary.NativeEndian.Uint32(b[bufferSizes+4*i:])))
+	for i := range dcb.Priorities {
+		sizes = append(sizes, int(binary.NativeEndian.Uint32(b[dcb.BufferSizes+4*i:])))
 	}
-	return numbers(sizes, " ") + " / " + digits(b[:priorities])
+	return numbers(sizes, " ") + " / " + digits(b[:dcb.Priorities])
 }
 
 // encodeBuffer changes a struct to what the text says.
 func encodeBuffer(b []byte, text string) ([]byte, error) {
 	sizes, of, _ := strings.Cut(text, " / ")
 	bytes, err := parseNumbers(sizes, " ", 1<<32)
-	buffers, errOf := parseNumbers(of, " ", priorities)
-	if err != nil || errOf != nil || len(bytes) != priorities || len(buffers) != priorities {
+	buffers, errOf := parseNumbers(of, " ", dcb.Priorities)
+	if err != nil || errOf != nil || len(bytes) != dcb.Priorities || len(buffers) != dcb.Priorities {
 		return nil, fmt.Errorf("%q are not buffers", text)
 	}
 	out := slices.Clone(b)
-	for i := range priorities {
+	for i := range dcb.Priorities {
 		out[i] = uint8(buffers[i])
-		binary.NativeEndian.PutUint32(out[bufferSizes+4*i:], uint32(bytes[i]))
+		binary.NativeEndian.PutUint32(out[dcb.BufferSizes+4*i:], uint32(bytes[i]))
 	}
 	return out, nil
 }
@@ -407,4 +406,34 @@ func parseNumbers(text, by string, below int) (out []int, err error) {
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// The numbers of ethtool's pause: enum ETHTOOL_A_PAUSE_* in include/uapi/linux/ethtool_netlink.h.
+const (
+	pauseRX = 3 // ETHTOOL_A_PAUSE_RX
+	pauseTX = 4 // ETHTOOL_A_PAUSE_TX
+)
+
+// parsePause reads whether a NIC obeys and sends pause frames; has is false if the answer does not say both.
+func parsePause(raw []byte) (rx, tx, has bool, err error) {
+	seen := 0
+	err = dcb.Attributes(raw, func(kind uint16, v []byte) error {
+		if kind != pauseRX && kind != pauseTX || len(v) < 1 {
+			return nil
+		}
+		seen |= 1 << kind
+		if kind == pauseRX {
+			rx = v[0] != 0
+		} else {
+			tx = v[0] != 0
+		}
+		return nil
+	})
+	return rx, tx, seen == 1<<pauseRX|1<<pauseTX, err
+}
+
+// encodePause encodes a change of both.
+func encodePause(rx, tx bool) []byte {
+	bit := map[bool]byte{true: 1}
+	return append(dcb.Attribute(pauseRX, []byte{bit[rx]}), dcb.Attribute(pauseTX, []byte{bit[tx]})...)
 }
