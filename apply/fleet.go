@@ -71,7 +71,7 @@ type firstAnswers struct {
 	seen      *calls.SnapshotResult // nil if it was not read, or the first Read has returned it
 }
 
-// glance is the one answer of a host that a plan needs, with what its connection proved. The answer is decoded when it is
+// glance is a host's only answer of a plan, with what its connection proved. The answer is decoded when it is
 // read: the facts of ten thousand hosts would fill memory.
 type glance struct {
 	answer []byte // see memory
@@ -316,7 +316,7 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	return f.readAnew(ctx, host, covered(looks), asking)
 }
 
-// recall decodes the one answer of a host. A host whose answer is no snapshot counts as unreachable.
+// recall decodes a host's stored answer. If the answer is not a snapshot, the host counts as unreachable.
 func (f *Fleet) recall(host string, g *glance) (calls.SnapshotResult, error) {
 	var r calls.SnapshotResult
 	answer, err := f.memory.unpack(g.answer)

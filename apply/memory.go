@@ -50,7 +50,7 @@ func (m *memory) pack(answer json.RawMessage) ([]byte, error) {
 	return bytes.Clone(m.packed.Bytes()), nil
 }
 
-// unpack returns what pack was given.
+// unpack returns the answer that pack compressed.
 func (m *memory) unpack(packed []byte) (json.RawMessage, error) {
 	m.tidy()
 	m.mu.Lock()

@@ -15,8 +15,8 @@ type Selection struct {
 	Link           string // a link, a network or a path of one: its ends alone
 }
 
-// Choose returns the hosts that the terms choose; nil if there are no terms. That none is left is an error, so that no command
-// says that nothing is wrong where it looked at nothing.
+// Choose returns the hosts that the terms choose; nil if there are no terms. It returns an error if no host is left: a command would
+// otherwise report success without looking at any host.
 func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
 	if len(s.Hosts)+len(s.Exclude) == 0 && s.Link == "" {
 		return nil, nil

@@ -90,7 +90,7 @@ func Place(name string) (string, error) {
 	return filepath.Join(base, "lab", filepath.Base(name)), err
 }
 
-// Remove removes a lab's directory, and the directories of the program's state that are empty then.
+// Remove removes a lab's directory. It also removes the directories of the program's state that are then empty.
 func Remove(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -102,18 +102,18 @@ func Remove(dir string) error {
 	var dirs []string
 	err = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Dir(path) == filepath.Dir(dir) {
-			return fs.SkipDir // what another lab holds is its own
+			return fs.SkipDir // the directory of another lab
 		}
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // another lab's, which goes down at this moment
+			return nil // another `lab down` removed it at this moment
 		}
 		return err
 	})
 	for _, d := range slices.Backward(dirs) {
-		_ = os.Remove(d) // fails if it holds anything
+		_ = os.Remove(d) // fails if the directory is not empty
 	}
 	return err
 }

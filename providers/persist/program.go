@@ -37,7 +37,7 @@ type Copy struct {
 	Now, Want string // digests; "" if there is none
 }
 
-// Absent reports whether there is no copy.
+// Absent reports whether the copy is missing.
 func (c *Copy) Absent() bool { return c.Now == "" }
 
 // self is this program, also if its file was removed or replaced since it was started (proc_pid_exe(5)).
@@ -196,7 +196,7 @@ func removeCopy(ctx context.Context, h host.Host, at string) error {
 		return err
 	}
 	if names, err := h.ReadDir(ctx, path.Dir(at)); err != nil || len(names) > 0 {
-		return nil //nolint:nilerr // there is no folder to remove
+		return nil //nolint:nilerr // the folder does not exist
 	}
 	return h.RemoveFile(path.Dir(at))
 }
@@ -219,7 +219,7 @@ func (programs) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource
 // ApplyUndo removes the copy: there was none before ours.
 func (programs) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
-		return fmt.Errorf("%s: there is no earlier file to restore", a)
+		return fmt.Errorf("cannot restore %s: the backup has no earlier file", a)
 	}
 	return removeCopy(ctx, h, a.Value())
 }

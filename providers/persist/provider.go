@@ -130,7 +130,7 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 // ApplyUndo removes the file, because there was none before ours. A folder that others use now remains.
 func (provider) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
-		return fmt.Errorf("%s: there is no earlier file to restore", a)
+		return fmt.Errorf("cannot restore %s: the backup has no earlier file", a)
 	}
 	if a.Thing() == "folder" {
 		if names, err := h.ReadDir(ctx, a.Value()); err == nil && len(names) > 0 {
