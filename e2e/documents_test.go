@@ -19,10 +19,13 @@ var update = flag.Bool("update", false, "rewrite the outputs in the documents; r
 // Markers of a page, in comments of HTML. A block of commands without one is run by TestDocumentsInALab, if its page has the first.
 const (
 	markLab   = "commands below are run in a lab"
-	markNeeds = "needs " // followed by what no test has: hardware, a release
+	markNeeds = "needs " // followed by one of needs
 	markHosts = "on each host, as root"
-	markRunBy = "run by " // followed by a file of the project, or by a test
+	markRunBy = "run by " // followed by a program of the project, or by a test
 )
+
+// needs are what no test has.
+var needs = []string{"hardware", "hosts, and jq", "hosts with GPUs", "Slurm, and hosts with GPUs", "a release", "a login shell", "VS Code"}
 
 // fenced is a block of a page between two lines of ```.
 type fenced struct {
@@ -101,10 +104,10 @@ func TestEveryCommandOfTheDocumentsIsRunOrMarked(t *testing.T) {
 			case b.kind != "sh":
 				t.Errorf("%s: these are commands: begin the block with ```sh", at)
 			case runBy:
-				if _, err := os.Stat(filepath.Join("..", by)); err != nil && !tests[by] {
-					t.Errorf("%s: there is no test or file %s", at, by)
+				if st, err := os.Stat(filepath.Join("..", by)); !tests[by] && (err != nil || st.IsDir() || st.Mode()&0o111 == 0) {
+					t.Errorf("%s: there is no test or program %s", at, by)
 				}
-			case strings.HasPrefix(b.mark, markNeeds):
+			case slices.Contains(needs, strings.TrimPrefix(b.mark, markNeeds)):
 			case !inLab:
 				t.Errorf("%s: nothing runs these commands: write <!-- %s --> near the top of the page, or above this block <!-- %shardware --> or <!-- %sTEST -->", at, markLab, markNeeds, markRunBy)
 			}
@@ -156,7 +159,7 @@ func testNames(t *testing.T) map[string]bool {
 			return err
 		}
 		for _, d := range file.Decls {
-			if f, is := d.(*ast.FuncDecl); is {
+			if f, is := d.(*ast.FuncDecl); is && strings.HasPrefix(f.Name.Name, "Test") {
 				names[f.Name.Name] = true
 			}
 		}
