@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ type congestion struct {
 // result about the test. moved are further counters of the RDMA devices, in the order of the ends.
 func (w watched) congested(ctx context.Context, res Result, ends [2]*fabric.NIC, moved [2]func(names []string) Movement) []Result {
 	res.Item = Congested
-	c := congestion{watched: w, classes: [2]*fabric.QoS{ends[0].QoS, ends[1].QoS}, elapsed: time.Since(w.began)}
+	c := congestion{watched: w, classes: [2]*fabric.QoS{ends[0].QoS, ends[1].QoS}, elapsed: cmp.Or(w.sends, time.Since(w.began))}
 	if c.err == nil {
 		c.after, c.err = w.lanes(ctx, w.ends)
 	}
@@ -78,13 +79,12 @@ func (c *congestion) say(cure, text string, a ...any) {
 // moved returns how far statistics of a kind have risen, and keeps those that rose as evidence.
 func (c *congestion) moved(end int, counts probe.Counted, sent bool, priority int) uint64 {
 	n, _ := c.rise(end, counts, sent, priority)
-	if n > 0 {
-		before := map[string]uint64{}
-		for _, s := range c.before[end].Statistics {
-			before[s.Name] = s.Value
+	for _, s := range c.after[end].Statistics {
+		if s.Counts != counts || s.Sent != sent || s.Priority != priority {
+			continue
 		}
-		for _, s := range c.after[end].Statistics {
-			if by := grown(before[s.Name], s.Value); by > 0 && s.Counts == counts && s.Sent == sent && s.Priority == priority {
+		for _, was := range c.before[end].Statistics {
+			if by := grown(was.Value, s.Value); was.Name == s.Name && by > 0 {
 				c.counters = append(c.counters, Movement{Port: c.ends[end].port, Counter: s.Name, Rise: by})
 			}
 		}
@@ -103,12 +103,19 @@ func (c *congestion) pauses(priority int) {
 	for i, e := range c.ends {
 		peer := c.ends[1-i]
 		got, asked := c.moved(i, probe.PauseFrames, false, priority), c.moved(1-i, probe.PauseFrames, true, priority)
+		_, counts := c.rise(1-i, probe.PauseFrames, true, priority)
+		_, hears := c.rise(i, probe.PauseFrames, false, priority)
 		slow := fmt.Sprintf("find out why %s is slow: PCIe, a busy CPU, or a program that does not take its data", peer.port)
 		switch {
 		case got > 0 && asked > 0:
 			c.say(slow, "%s pauses %s (%s): packets come faster than it can take them", peer.port, e.port, frames(got))
+		case got > 0 && counts == "":
+			c.say("look at the counters of the switch, if there is one", "%s or a switch pauses %s (%s): %s does not count the pauses that it sends", peer.port, e.port,
+				frames(got), peer.port)
 		case got > 0:
 			c.say("look at the switch's counters: the way onwards from it is congested", "a switch pauses %s (%s)", e.port, frames(got))
+		case asked > 0 && hears == "":
+			c.say(slow, "%s sends %s; %s does not count whether it receives them", peer.port, frames(asked), e.port)
 		case asked > 0:
 			c.say(slow, "%s sends %s, and %s receives none: a switch between them takes them, or %s has no flow control there", peer.port,
 				frames(asked), e.port, e.port)

@@ -44,6 +44,7 @@ func (t *trial) tcp(ctx context.Context) {
 func (t *trial) throughput(ctx context.Context, from, to side, p pair) []Result {
 	res := t.result(CheckTCP, Throughput, from.host, to.host)
 	w := t.watch(ctx, from.tap(), to.tap())
+	w.sends = t.path.Validate.TCP.Duration
 	return append([]Result{t.transferred(ctx, res, from, to, p)},
 		w.congested(ctx, res, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{})...)
 }

@@ -45,7 +45,7 @@ type port struct {
 }
 
 // tap is the netdev that carries the port's packets: a VLAN's is the one below it.
-func (p port) tap() tap { return tap{p.host, p.base.Name, p.base.Driver, p.below()} }
+func (p port) tap() tap { return tap{p.host, p.base.Name, p.base.Driver, p.below(), p.spec.QoS == nil} }
 
 // setup describes the port in results.
 func (p port) setup() *UsedPort {
@@ -253,6 +253,7 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel}
 	before, err := t.devices(ctx, from, to)
 	w := t.watch(ctx, from.tap(), to.tap())
+	w.sends = spec.Duration
 	var out [2]probe.VerbsOutcome
 	if err == nil {
 		out, err = t.bothEnds(ctx, spec, limit, client, server)

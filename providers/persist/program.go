@@ -150,7 +150,9 @@ func (programs) Observe(snap *facts.Snapshot, want Program) (*Copy, error) {
 	switch {
 	case f.Other != "":
 		return nil, fmt.Errorf("%s is not a regular file (%s), and fabricform did not make it: move it away", got.Path, f.Other)
-	case f.Digest != "" && f.Digest != got.Want && !netmanager.Ours(snap.Files[sumPath(want.Fabric)].Text, want.Fabric):
+	case f.Digest != "" && f.Digest != got.Want && !slices.ContainsFunc([]string{sumPath(want.Fabric), classesPath(want.Fabric)}, func(beside string) bool {
+		return netmanager.Ours(snap.Files[beside].Text, want.Fabric)
+	}):
 		return nil, fmt.Errorf("%s already exists, but fabricform did not write it for the fabric %q: move it away", got.Path, want.Fabric)
 	}
 	return got, nil
