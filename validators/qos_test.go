@@ -20,6 +20,8 @@ type lanesOf struct {
 	mu     sync.Mutex
 	nics   map[string]*nicLanes // by host and netdev
 	remark int                  // the DSCP that a switch gives to every packet; -1: it keeps them
+	lost   uint64               // how many packets of each test the receiver does not count
+	noise  [8]uint64            // what the receiver counts beside each test
 }
 
 type nicLanes struct {
@@ -37,7 +39,7 @@ func newLanes() *lanesOf {
 	}
 	on(w.fake, probe.ReadPriorities, w.read)
 	on(w.fake, probe.Ping, func(ctx context.Context, h string, s probe.PingSpec) ([]probe.PingResult, error) {
-		if s.TrafficClass > 0 {
+		if s.TrafficClass > 0 && s.Priority == 5 {
 			w.carry(h, s.Netdev, s.TrafficClass>>2, uint64(s.Count))
 			w.carry(peer(h), s.Netdev, s.TrafficClass>>2, uint64(s.Count))
 		}
@@ -55,7 +57,10 @@ func (w *lanesOf) carry(from, netdev string, dscp int, n uint64) {
 	if w.remark >= 0 {
 		dscp = w.remark
 	}
-	rx.rx[rx.priority(dscp)] += n
+	rx.rx[rx.priority(dscp)] += n - w.lost
+	for p, n := range w.noise {
+		rx.rx[p] += n
+	}
 }
 
 func (n *nicLanes) priority(dscp int) int {
@@ -98,7 +103,13 @@ func TestAClassIsCountedAtBothEnds(t *testing.T) {
 		want   string // in the only failure of each direction or path; "": none
 		count  int
 	}{
-		"right": {func(*lanesOf) {}, "", 0},
+		"right":                  {func(*lanesOf) {}, "", 0},
+		"right beside others":    {func(w *lanesOf) { w.noise = [8]uint64{0: 1000} }, "", 0},
+		"one is late":            {func(w *lanesOf) { w.lost = 1 }, "b.rail0 received only 49 of 50 packets on priority 5", 4},
+		"one is late, of others": {func(w *lanesOf) { w.lost, w.noise = 1, [8]uint64{0: 60} }, "b.rail0 received only 49 of 50 packets on priority 5, and it is not known where", 4},
+		"a map that is not known": {func(w *lanesOf) { w.nics["beth0"].dcb = nil },
+			"b.rail0 received them on priority 0, because of its map, which cannot be read, or of a switch", 2},
+		"no PFC beside no DCB": {func(w *lanesOf) { w.nics["aeth1"].dcb.PFC, w.nics["beth1"].dcb = nil, nil }, "a.rail1 has no PFC on priority 5", 3},
 		"the sender's map": {func(w *lanesOf) { w.nics["aeth0"].dcb = &probe.DCB{PFC: []int{5}, DSCP: map[int]int{40: 3}} },
 			"on priority 3 of a.rail0: a.rail0 sent them on priority 3: its map leads DSCP 40 to priority 3; run `fabricform plan`, then `fabricform apply`", 2},
 		"no map": {func(w *lanesOf) { w.nics["aeth0"].dcb = &probe.DCB{PFC: []int{5}, TrustsPCP: true} },
@@ -127,6 +138,39 @@ func TestAClassIsCountedAtBothEnds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOtherTrafficOfTheClassProvesNothing: it can hide that a switch remarks.
+func TestOtherTrafficOfTheClassProvesNothing(t *testing.T) {
+	w := newLanes()
+	w.remark, w.noise = 0, [8]uint64{5: 1000}
+	warned := 0
+	for _, r := range measure(t, lossless(two()), w, Options{Only: []Check{CheckQoS}}) {
+		if r.Item == ClassCounted && r.Verdict == Warn && r.Unmeasured && strings.Contains(r.Cause, "not proven: other traffic is on priority 5") {
+			warned++
+		}
+	}
+	if warned != 4 {
+		t.Errorf("%d results are not proven", warned)
+	}
+}
+
+// TestPFCIsJudgedAtAnEndWithoutABlock by the block of the other end, and against a block that wants none.
+func TestPFCIsJudgedAtAnEndWithoutABlock(t *testing.T) {
+	w, f := newLanes(), lossless(two())
+	w.nics["beth0"].dcb = &probe.DCB{TrustsPCP: true}
+	f.Hosts[1].NICs[0].QoS = nil
+	no := *f.Hosts[0].NICs[1].QoS
+	no.PFC = new(bool)
+	f.Hosts[0].NICs[1].QoS, f.Hosts[1].NICs[1].QoS = &no, &no
+	got := failed(measure(t, f, w, Options{Only: []Check{CheckQoS}}))
+	for _, want := range []string{"b.rail0 has no PFC on priority 5, so it drops packets where it must pause a.rail0; set qos = qos.lossless for b.rail0",
+		"b.rail0 received them on priority 0: it trusts the PCP of VLAN tags instead of the DSCP; set qos = qos.lossless for b.rail0",
+		"a.rail1 has PFC on priority 5, and qos.lossless has none; b.rail1 has PFC"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
 	}
 }
 
@@ -219,19 +263,29 @@ func TestCongestionIsNamed(t *testing.T) {
 	pausedA, pausesB := stat("rx_prio5_pause", probe.PauseFrames, false, 5), stat("tx_prio5_pause", probe.PauseFrames, true, 5)
 	dropsB := stat("rx_prio5_buf_discard", probe.Discards, false, 5)
 	for name, c := range map[string]struct {
-		rises   map[string][]probe.Statistic // of eth0, by host
+		rises   map[string][]probe.Statistic // of eth0, by host; names that end in ! stay as they are, and with ? they appear during the test
 		by      uint64
 		noClass bool
 		want    Verdict // "": no result
 		says    []string
 	}{
-		"nothing":              {nil, 0, false, "", nil},
-		"the receiver pauses":  {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB}}, 9, false, Warn, []string{"b.rail0 pauses a.rail0 (9 PFC frames of priority 5)", "a.rail0 rx_prio5_pause 9", "b.rail0 tx_prio5_pause 9"}},
-		"a switch pauses":      {map[string][]probe.Statistic{"a": {pausedA}, "b": {stat("tx_prio4_pause", probe.Packets, true, 4)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 PFC frames of priority 5)"}},
-		"nobody hears":         {map[string][]probe.Statistic{"b": {pausesB}}, 9, false, Warn, []string{"b.rail0 sends 9 PFC frames of priority 5, and a.rail0 receives none"}},
-		"pause of the port":    {map[string][]probe.Statistic{"a": {stat("rx_global_pause", probe.PauseFrames, false, probe.WholePort)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 pause frames)"}},
-		"a storm by time":      {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 1e9, false, Fail, []string{"that is a pause storm: a.rail0 had to be silent for 100 % of the time"}},
-		"a storm as mlx5 says": {map[string][]probe.Statistic{"b": {stat("tx_pause_storm_error_events", probe.PauseStorms, true, probe.WholePort)}}, 2, false, Fail, []string{"b.rail0 has reported 2 pause storms of its own"}},
+		"nothing":             {nil, 0, false, "", nil},
+		"the receiver pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB}}, 9, false, Warn, []string{"b.rail0 pauses a.rail0 (9 PFC frames of priority 5)", "a.rail0 rx_prio5_pause 9", "b.rail0 tx_prio5_pause 9"}},
+		"a switch pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {stat("tx_prio5_pause!", probe.PauseFrames, true, 5)}}, 9, false, Warn,
+			[]string{"a switch pauses a.rail0 (9 PFC frames of priority 5)"}},
+		"a switch or the peer": {map[string][]probe.Statistic{"a": {pausedA}}, 9, false, Warn,
+			[]string{"b.rail0 or a switch pauses a.rail0 (9 PFC frames of priority 5): b.rail0 does not count the pauses that it sends"}},
+		"nobody hears": {map[string][]probe.Statistic{"a": {stat("rx_prio5_pause!", probe.PauseFrames, false, 5)}, "b": {pausesB}}, 9, false, Warn,
+			[]string{"b.rail0 sends 9 PFC frames of priority 5, and a.rail0 receives none"}},
+		"nobody counts":     {map[string][]probe.Statistic{"b": {pausesB}}, 9, false, Warn, []string{"a.rail0 does not count whether it receives them"}},
+		"a counter appears": {map[string][]probe.Statistic{"a": {stat("rx_prio5_pause?", probe.PauseFrames, false, 5)}}, 9, false, "", nil},
+		"pause of the port": {map[string][]probe.Statistic{"a": {stat("rx_global_pause", probe.PauseFrames, false, probe.WholePort)},
+			"b": {stat("tx_global_pause!", probe.PauseFrames, true, probe.WholePort)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 pause frames)"}},
+		"paused for 40 % of the second": {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 4e5, false, Warn, []string{"pauses a.rail0"}},
+		"paused for 60 % of the second": {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 6e5, false, Fail, []string{"silent for 60 % of the time"}},
+		"one packet under two names":    {map[string][]probe.Statistic{"b": {dropsB, stat("rx_prio5_discards", probe.Discards, false, 5)}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5"}},
+		"a storm by time":               {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 1e9, false, Fail, []string{"that is a pause storm: a.rail0 had to be silent for 100 % of the time"}},
+		"a storm as mlx5 says":          {map[string][]probe.Statistic{"b": {stat("tx_pause_storm_error_events", probe.PauseStorms, true, probe.WholePort)}}, 2, false, Fail, []string{"b.rail0 has reported 2 pause storms of its own"}},
 		"drops beside pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB, dropsB}}, 9, false, Fail,
 			[]string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless and it pauses the other end: its buffer is full before the pause takes effect", "more receive buffer"}},
 		"drops without pauses":   {map[string][]probe.Statistic{"b": {dropsB}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless", "switch has PFC"}},
@@ -243,14 +297,25 @@ func TestCongestionIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newLanes()
 			for h, all := range c.rises {
-				w.nics[h+"eth0"].more = all
+				for _, s := range all {
+					if !strings.HasSuffix(s.Name, "?") {
+						w.nics[h+"eth0"].more = append(w.nics[h+"eth0"].more, s)
+					}
+				}
 			}
 			on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 				w.move(h, s.Netdev, 1000, 2e6)
-				for _, n := range w.nics {
+				for _, at := range []string{"a", "b"} {
+					n := w.nics[at+"eth0"]
 					for i := range n.more {
-						if h == "a" {
+						if h == "a" && !strings.HasSuffix(n.more[i].Name, "!") {
 							n.more[i].Value += c.by
+						}
+					}
+					for _, s := range c.rises[at] {
+						if h == "a" && strings.HasSuffix(s.Name, "?") {
+							s.Value = c.by
+							n.more = append(n.more, s)
 						}
 					}
 				}

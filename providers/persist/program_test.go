@@ -57,11 +57,15 @@ func TestOnlyOurOwnCopyIsReplaced(t *testing.T) {
 		says string // of the error; "" if the plan has changes
 		none bool   // there are no changes
 	}{
-		"no copy":              {make: func(*fake) {}},
-		"the copy":             {make: func(f *fake) { put(t, f, at, program, 0o755) }, none: true},
-		"another mode":         {make: func(f *fake) { put(t, f, at, program, 0o775); ours(f) }},
-		"another owner":        {make: func(f *fake) { put(t, f, at, program, 0o755); ours(f) }, uid: map[string]int{at: 1000}},
-		"damaged":              {make: func(f *fake) { put(t, f, at, program[:4], 0o755); ours(f) }},
+		"no copy":       {make: func(*fake) {}},
+		"the copy":      {make: func(f *fake) { put(t, f, at, program, 0o755) }, none: true},
+		"another mode":  {make: func(f *fake) { put(t, f, at, program, 0o775); ours(f) }},
+		"another owner": {make: func(f *fake) { put(t, f, at, program, 0o755); ours(f) }, uid: map[string]int{at: 1000}},
+		"damaged":       {make: func(f *fake) { put(t, f, at, program[:4], 0o755); ours(f) }},
+		"without its hash": {make: func(f *fake) {
+			put(t, f, at, "x", 0o755)
+			put(t, f, classesPath("lab"), "# Made by fabricform for the fabric \"lab\".\n", 0o644)
+		}},
 		"somebody else's file": {make: func(f *fake) { put(t, f, at, "#!/bin/sh", 0o755) }, says: "did not write it for the fabric \"lab\": move it away"},
 		"a file of another fabric": {make: func(f *fake) {
 			put(t, f, at, "x", 0o755)
@@ -75,6 +79,7 @@ func TestOnlyOurOwnCopyIsReplaced(t *testing.T) {
 		"a folder":                    {make: func(f *fake) { os.MkdirAll(f.root+at, 0o755); ours(f) }, says: "is not a regular file (d"},
 		"a folder that others write":  {make: func(f *fake) { os.Chmod(f.root+"/usr/local/lib", 0o775) }, says: "run `chmod go-w /usr/local/lib`; or set `persist = false`"},
 		"a folder of others":          {make: func(*fake) {}, uid: map[string]int{"/usr/local": 1000}, says: "/usr/local belongs to the user 1000"},
+		"a folder above of others":    {make: func(*fake) {}, uid: map[string]int{"/usr": 1000}, says: "/usr belongs to the user 1000"},
 		"a link in place of a folder": {make: func(f *fake) { os.Symlink("/tmp", f.root+host.ProgramFolder) }, says: "/usr/local/lib/fabricform is not a folder"},
 		"no systemd":                  {make: func(f *fake) { os.Remove(f.root + "/run/systemd/system") }, none: true},
 	} {

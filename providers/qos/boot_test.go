@@ -78,6 +78,9 @@ func TestBootRefuses(t *testing.T) {
 		"a file of a user":       {func(b *booting) { b.stat.UID = 1000 }, "eth1", "others than root may have written it"},
 		"a file that others may": {func(b *booting) { b.stat.Mode = 0o664 }, "eth1", "others than root may have written it"},
 		"another card":           {func(b *booting) { b.mac = "02:00:00:00:00:09" }, "eth1", "eth1 is another card"},
+		"another card with this address": {func(b *booting) {
+			b.files[keptFile] = keptText(t, Kept{Netdev: "eth1", MAC: b.mac, PCI: "0000:ff:00.0", Class: lossless()})
+		}, "eth1", "eth1 is another card"},
 		"no NIC": {func(b *booting) { b.files[keptFile] = keptText(t, Kept{Netdev: "eth7", Class: lossless()}) }, "eth7",
 			"netdev \"eth7\" does not exist"},
 		"another device":   {func(*booting) {}, "eth2", "has no class for the device \"eth2\""},
