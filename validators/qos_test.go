@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -305,6 +306,7 @@ func TestCongestionIsNamed(t *testing.T) {
 			}
 			on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 				w.move(h, s.Netdev, 1000, 2e6)
+				time.Sleep(3 * time.Second) // to start both ends and to wait for late counters: the share of pauses is that of the sending
 				for _, at := range []string{"a", "b"} {
 					n := w.nics[at+"eth0"]
 					for i := range n.more {
