@@ -187,7 +187,7 @@ func (w watched) rise(end int, counts probe.Counted, sent bool, priority int) (n
 	}
 	for _, s := range w.after[end].Statistics {
 		was, known := before[s.Name]
-		if !known && s.Name == "" || s.Counts != counts || s.Sent != sent || s.Priority != priority {
+		if !known || s.Counts != counts || s.Sent != sent || s.Priority != priority {
 			continue
 		}
 		if by := grown(was, s.Value); counts == probe.Discards {
