@@ -66,7 +66,7 @@ func typeWrong(a *attribute, v cty.Value) *wrong {
 }
 
 // quotedReference matches a text that was meant as a reference.
-var quotedReference = regexp.MustCompile(`^(var|local|host|each|self|nic)\.[A-Za-z_][^ ]*$`)
+var quotedReference = regexp.MustCompile(`^(var|local|host|each|self|nic|bond|vlan)\.[A-Za-z_][^ ]*$`)
 
 // notText says why a text is not what it seems to be; nil: it is a text. Nobody means var.mtu or {{ mtu }} literally.
 func notText(a *attribute, v cty.Value) *wrong {
@@ -75,7 +75,7 @@ func notText(a *attribute, v cty.Value) *wrong {
 	case !is || a.name == "description":
 	case strings.Contains(s, "{{") && strings.Contains(s, "}}"):
 		return &wrong{"Template not expanded", a.name + `: fabricform does not expand {{ … }}. Write var.NAME, or "${var.NAME}" inside a text.`, nil}
-	case quotedReference.MatchString(s) && !strings.HasPrefix(s, "local.") && !strings.HasPrefix(s, "host.") && !strings.HasPrefix(s, "nic."):
+	case quotedReference.MatchString(s) && !slices.Contains(append([]string{"local", "host"}, nicKinds...), strings.SplitN(s, ".", 2)[0]):
 		return &wrong{"Reference in quotes", fmt.Sprintf("%s: %q is a text. Write %s without quotes for the value.", a.name, s, s), nil}
 	}
 	return nil
@@ -160,6 +160,9 @@ func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope)
 	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev](),
 		reflect.TypeFor[[]fabric.HostRef]():
 		known = v.IsKnown()
+		if known && !v.IsNull() && (v.Type().IsTupleType() || v.Type().IsListType()) { // hosts are not known yet where NICs are declared
+			known = !slices.ContainsFunc(v.AsValueSlice(), func(e cty.Value) bool { return !e.IsKnown() })
+		}
 	}
 	if !known {
 		l.notYet(set.Expr, s, marks)

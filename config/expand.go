@@ -16,6 +16,7 @@ const maxInstances = 65536
 // instance is one expansion of a block.
 type instance struct {
 	name string
+	key  string // of for_each
 	s    scope
 	on   bool
 	each bool
@@ -131,7 +132,7 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 			return nil, false
 		}
 		each := cty.ObjectVal(map[string]cty.Value{"key": key, "value": val})
-		out = append(out, instance{name: key.AsString(), s: s.with("each", each), each: true})
+		out = append(out, instance{name: key.AsString(), s: s.with("each", each), each: true, key: key.AsString()})
 	}
 	return out, true
 }

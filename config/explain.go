@@ -69,7 +69,7 @@ func brief(d *hcl.Diagnostic) {
 func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	v, text, steps := stepsOf(d.Expression, ctx)
 	host := "" // whose NICs v has, if it has those of a host
-	if text == "nic" && bare(v).Type().IsObjectType() {
+	if slices.Contains(nicKinds, text) && bare(v).Type().IsObjectType() {
 		host = hostOf(v)
 	}
 	for _, step := range steps {
@@ -77,7 +77,7 @@ func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 		if !diags.HasErrors() {
 			text += written(hcl.Traversal{step})
 			host = ""
-			if isHost(v) && stepName(step) == "nic" {
+			if isHost(v) && slices.Contains(nicKinds, stepName(step)) {
 				host, _ = plainString(bare(v).GetAttr("name"))
 			}
 			v = next

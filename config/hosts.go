@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,7 +50,7 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 	h := &fabric.Host{Block: l.place(k), Name: i.name, BlockName: k.Labels[0]}
 	spec := language().block("host")
 	spec.defaults(value(h))
-	hi := &hostInstance{h: h, k: k, each: i.each, nics: map[string]*nicBlock{}}
+	hi := &hostInstance{h: h, k: k, each: i.each, nics: map[string]map[string]*nicBlock{}}
 	hi.s = i.s.with("self",
 		self(i, cty.UnknownVal(cty.String).Mark(early{"the host's address"}), cty.DynamicVal.Mark(early{"the host's labels"})))
 	if !l.attributes(spec, k.Body, hi.s, value(h), func(name string) bool { return name == "address" || name == "labels" }) {
@@ -69,11 +71,16 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 	if i.on {
 		l.f.Hosts = append(l.f.Hosts, h)
 	}
-	names := map[string]bool{}
-	for _, nb := range sub(k.Body, "nic") {
-		if len(nb.Labels) == 1 {
-			l.nicBlock(hi, nb, i.on, names)
+	names := map[string]string{}
+	s := hi.s
+	for _, kind := range nicKinds { // a bond refers to NICs, and a VLAN to NICs and bonds
+		hi.nics[kind] = map[string]*nicBlock{}
+		for _, nb := range sub(k.Body, kind) {
+			if len(nb.Labels) == 1 {
+				l.nicBlock(hi, nb, s, i.on, names)
+			}
 		}
+		s = s.with(kind, hi.nicsValue(kind, false))
 	}
 	slices.SortFunc(h.NICs, func(a, b *fabric.NIC) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -112,16 +119,25 @@ func self(i instance, address, labels cty.Value) cty.Value {
 	return cty.ObjectVal(out)
 }
 
-func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, names map[string]bool) {
-	insts, ok := l.expand(nb, hi.s)
-	b := hi.nics[nb.Labels[0]]
+// nicBlock expands a nic, bond or vlan block. names has the kinds of the names that the host has already.
+func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, s scope, hostOn bool, names map[string]string) {
+	insts, ok := l.expand(nb, s)
+	b := hi.nics[nb.Type][nb.Labels[0]]
 	if b == nil {
-		b = &nicBlock{keyed: l.repeated(nb)}
-		hi.nics[nb.Labels[0]] = b
+		b = &nicBlock{keyed: l.repeated(nb), keys: map[fabric.NICRef]string{}}
+		hi.nics[nb.Type][nb.Labels[0]] = b
 	}
 	b.failed = b.failed || !ok
+	if nb.Type != "nic" {
+		insts = l.labelled(nb, insts) // their keys may be those of the NICs below them
+	}
 	for _, i := range insts {
-		if names[i.name] {
+		if other := names[i.name]; other != "" && other != nb.Type {
+			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has a %s and a %s named %q. Rename one: messages name both by it.",
+				hi.h.Name, other, nb.Type, i.name)
+			l.nics[fabric.NICRef{Host: hi.h.Name, NIC: i.name}].Invalid = true
+			continue
+		} else if other != "" {
 			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. %s", hi.h.Name, i.name,
 				another("NIC", i))
 			if n := l.nics[fabric.NICRef{Host: hi.h.Name, NIC: i.name}]; n != nil {
@@ -129,8 +145,9 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 			}
 			continue
 		}
-		names[i.name] = true
+		names[i.name] = nb.Type
 		n := l.nic(nb, i, hi.h)
+		b.keys[n.Ref()] = i.key
 		l.nics[n.Ref()] = n
 		l.off[n.Ref()] = !i.on || !hostOn
 		b.nics = append(b.nics, n)
@@ -140,18 +157,22 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 	}
 }
 
+// nic decodes a nic, bond or vlan block.
 func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC {
-	n := &fabric.NIC{Block: l.place(k), Name: i.name, Host: h.Name}
-	spec := language().block("host").block("nic")
-	spec.defaults(value(n))
-	n.Invalid = !l.attributes(spec, k.Body, i.s, value(n), nil)
+	n := l.decodeNIC(k, i, h)
+	n.Name, n.Host = i.name, h.Name
 	a := k.Body.Attributes
 	n.AddressesSet = a["addresses"] != nil && n.Addresses != nil
 	if n.Invalid {
 		return n
 	}
-	l.selector(k, n)
+	if n.Kind() == "nic" {
+		l.selector(k, n)
+	}
 	if problem := netdevProblem(n.Netdev); problem != "" {
+		if n.Kind() != "nic" && k.Body.Attributes["netdev"] == nil {
+			problem += " The block names the interface: set netdev to another name."
+		}
 		l.errorf(l.ranges[n.At("netdev")], "Not an interface name", "netdev %q: %s", n.Netdev, problem)
 	}
 	if n.HostNumber != 0 && a["addresses"] != nil {
@@ -160,6 +181,47 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 	}
 	l.sysctlKeys(n.Sysctl, n.Block, false)
 	return n
+}
+
+// decodeNIC decodes the attributes. The device that is made for a bond or VLAN has the name of the block or its key, unless the block names it.
+func (l *loader) decodeNIC(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC {
+	spec := language().block("host").block(k.Type)
+	decode := func(into reflect.Value, n *fabric.NIC) *fabric.NIC {
+		spec.defaults(into)
+		n.Block = l.place(k)
+		n.Invalid = !l.attributes(spec, k.Body, i.s, into, nil)
+		return n
+	}
+	netdev := cmp.Or(i.key, k.Labels[0])
+	switch k.Type {
+	case "bond":
+		b := &fabric.BondBlock{}
+		n := decode(value(b), &b.NIC)
+		n.Bond, n.Netdev = &b.Bond, cmp.Or(b.Netdev, netdev)
+		if i.on {
+			l.below(n, h, "nics", b.NICs...)
+		}
+		return n
+	case "vlan":
+		v := &fabric.VLANBlock{}
+		n := decode(value(v), &v.NIC)
+		n.VLAN, n.Netdev = &v.VLAN, cmp.Or(v.Netdev, netdev)
+		if i.on {
+			l.below(n, h, "on", v.On)
+		}
+		return n
+	}
+	n := &fabric.NIC{}
+	return decode(value(n), n)
+}
+
+// below checks that what a bond or VLAN refers to are NICs of its host.
+func (l *loader) below(n *fabric.NIC, h *fabric.Host, attr string, refs ...fabric.NICRef) {
+	for _, r := range refs {
+		if !n.Invalid && !l.own(r, h, n.Block, attr) {
+			n.Invalid = true
+		}
+	}
 }
 
 // selector checks that the block identifies its device in exactly one way.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -172,6 +173,17 @@ func (l *loader) network(k *hclsyntax.Block, i instance) {
 	}
 	l.families(n.Subnet, n.Block)
 	l.f.Networks = append(l.f.Networks, n)
+}
+
+// giveMTU gives the members of a bond its MTU, as the kernel does (bond_change_mtu in drivers/net/bonding/bond_main.c).
+func (l *loader) giveMTU() {
+	for _, h := range l.f.Hosts {
+		for _, b := range h.NICs {
+			for _, n := range h.Members(b) {
+				n.MTU = cmp.Or(n.MTU, b.MTU)
+			}
+		}
+	}
 }
 
 func (l *loader) loginMesh(k *hclsyntax.Block, i instance) {

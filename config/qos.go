@@ -73,6 +73,13 @@ func (l *loader) qosRef(v cty.Value) (string, bool) {
 // giveClasses sets the block that holds for each NIC.
 func (l *loader) giveClasses() {
 	for _, h := range l.f.Hosts {
+		for _, n := range h.NICs { // the class of a bond or VLAN belongs to its ports
+			for _, p := range h.Ports(n) {
+				if p.Class == "" {
+					p.Class = n.Class
+				}
+			}
+		}
 		for _, n := range h.NICs {
 			if n.Class == "" {
 				n.Class = h.Class
@@ -120,8 +127,13 @@ func decodeNumbers(a *attribute, v cty.Value, into reflect.Value) *wrong {
 			return &wrong{"Wrong type", fmt.Sprintf("%s[%d] must be a whole number.", a.name, priority), nil}
 		}
 		f, _ := number.AsBigFloat().Float64()
-		if f < 1 || f > math.MaxInt32 || f != math.Trunc(f) {
-			return &wrong{"Number out of range", fmt.Sprintf("%s[%d] must be a whole number from 1 to %d.", a.name, priority, math.MaxInt32), nil}
+		lowest, highest := 1.0, float64(math.MaxInt32)
+		if a.min != nil && a.max != nil {
+			lowest, highest = *a.min, *a.max
+		}
+		if f < lowest || f > highest || f != math.Trunc(f) {
+			return &wrong{"Number out of range", fmt.Sprintf("%s[%d] must be a whole number from %s to %s.", a.name, priority, plain(lowest),
+				plain(highest)), nil}
 		}
 		out[priority] = int(f)
 	}

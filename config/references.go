@@ -13,8 +13,8 @@ import (
 type hostBlock struct {
 	name      string
 	keyed     bool
-	nicBlocks map[string]bool
-	failed    bool // its for_each could not be evaluated
+	nicBlocks map[string]map[string]bool // by kind: nic, bond, vlan
+	failed    bool                       // its for_each could not be evaluated
 }
 
 // Property is an attribute of host, nic, qos, self or each that expressions may use.
@@ -22,7 +22,7 @@ type Property struct{ Name, Doc string }
 
 var properties = map[string][]Property{
 	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Labels of the host."},
-		{"nic", "The host's NICs, by name."}},
+		{"nic", "The host's NICs, by name."}, {"bond", "The host's bonds, by name."}, {"vlan", "The host's VLANs, by name."}},
 	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null if the NIC uses `match`."},
 		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."},
 		{"ip6", "The first IPv6 address; null if there is none."},
@@ -34,6 +34,12 @@ var properties = map[string][]Property{
 		{"address", "Its management address."}, {"labels", "Its labels."}},
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
 }
+
+// nicKinds are the kinds of blocks that are NICs, each after those that it refers to.
+var nicKinds = []string{"nic", "bond", "vlan"}
+
+// NICKinds returns the kinds of blocks that declare a NIC: nic, bond and vlan. Each has the same properties in expressions.
+func NICKinds() []string { return slices.Clone(nicKinds) }
 
 // Properties returns the attributes of host, nic, qos, self or each that expressions may use.
 func Properties(of string) []Property { return properties[of] }
@@ -59,14 +65,15 @@ type hostInstance struct {
 	k    *hclsyntax.Block
 	s    scope // each and self
 	each bool
-	nics map[string]*nicBlock
+	nics map[string]map[string]*nicBlock // by kind: nic, bond, vlan
 }
 
-// nicBlock holds the instances of one nic block on one host.
+// nicBlock holds the instances of one nic, bond or vlan block on one host.
 type nicBlock struct {
 	keyed  bool
 	failed bool
 	nics   []*fabric.NIC
+	keys   map[fabric.NICRef]string // of for_each
 }
 
 func (l *loader) declareHosts() {
@@ -75,13 +82,16 @@ func (l *loader) declareHosts() {
 			l.unnamed["host"] = true // hosts reports the duplicate
 			continue
 		}
-		h := &hostBlock{name: k.Labels[0], keyed: l.repeated(k), nicBlocks: map[string]bool{}}
-		for _, n := range sub(k.Body, "nic") {
-			if len(n.Labels) == 1 {
-				if h.nicBlocks[n.Labels[0]] {
-					l.unnamed["nic"] = true
+		h := &hostBlock{name: k.Labels[0], keyed: l.repeated(k), nicBlocks: map[string]map[string]bool{}}
+		for _, kind := range nicKinds {
+			h.nicBlocks[kind] = map[string]bool{}
+			for _, n := range sub(k.Body, kind) {
+				if len(n.Labels) == 1 {
+					if h.nicBlocks[kind][n.Labels[0]] {
+						l.unnamed[kind] = true
+					}
+					h.nicBlocks[kind][n.Labels[0]] = true
 				}
-				h.nicBlocks[n.Labels[0]] = true
 			}
 		}
 		l.hostBlocks[h.name] = h
@@ -132,17 +142,17 @@ func addresses(n *fabric.NIC, out map[string]cty.Value) {
 	}
 }
 
-// nicsValue returns the value of host.a.nic, and of nic inside the host.
-func (hi *hostInstance) nicsValue(final bool) cty.Value {
+// nicsValue returns the value of host.a.nic, and of nic inside the host; or that of bond or vlan.
+func (hi *hostInstance) nicsValue(kind string, final bool) cty.Value {
 	out := map[string]cty.Value{}
-	for name, b := range hi.nics {
+	for name, b := range hi.nics[kind] {
 		switch {
 		case b.failed:
 			out[name] = cty.DynamicVal.Mark(failed{})
 		case b.keyed:
 			keyed := map[string]cty.Value{}
 			for _, n := range b.nics {
-				keyed[n.Name] = nicValue(n, final)
+				keyed[b.keys[n.Ref()]] = nicValue(n, final)
 			}
 			out[name] = object(keyed)
 		case len(b.nics) > 0:
@@ -161,8 +171,11 @@ func (l *loader) hostsValue(final bool) cty.Value {
 		}
 	}
 	for _, hi := range l.insts {
-		v := cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal(hi.h.Name), "address": cty.StringVal(hi.h.Address),
-			"labels": labels(hi.h), "nic": hi.nicsValue(final)})
+		of := map[string]cty.Value{"name": cty.StringVal(hi.h.Name), "address": cty.StringVal(hi.h.Address), "labels": labels(hi.h)}
+		for _, kind := range nicKinds {
+			of[kind] = hi.nicsValue(kind, final)
+		}
+		v := cty.ObjectVal(of)
 		if hi.each {
 			keyed[hi.h.BlockName][hi.h.Name] = v
 		} else {

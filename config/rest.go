@@ -22,7 +22,10 @@ func (l *loader) hostRest() {
 	l.f.SSH = top
 	spec := language().block("host")
 	for _, hi := range l.insts {
-		h, s := hi.h, hi.s.with("nic", hi.nicsValue(true))
+		h, s := hi.h, hi.s
+		for _, kind := range nicKinds {
+			s = s.with(kind, hi.nicsValue(kind, true))
+		}
 		h.SSH = top
 		if !l.attributes(spec, hi.k.Body, s, value(h), func(n string) bool { return n != "address" && n != "labels" }) {
 			h.Invalid = true
@@ -39,7 +42,7 @@ func (l *loader) hostRest() {
 
 func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 	kind := language().block("host").block(k.Type)
-	if kind == nil || k.Type == "nic" || kind.label != "" && len(k.Labels) != 1 {
+	if kind == nil || slices.Contains(nicKinds, k.Type) || kind.label != "" && len(k.Labels) != 1 {
 		return // decoded earlier, or reported by names
 	}
 	h := hi.h
@@ -118,17 +121,17 @@ func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 }
 
 // own reports whether a NIC is an enabled NIC of the host, and adds a diagnostic if it is not.
-func (l *loader) own(r fabric.NICRef, h *fabric.Host, b fabric.Block) bool {
+func (l *loader) own(r fabric.NICRef, h *fabric.Host, b fabric.Block, attr string) bool {
 	switch {
 	case r == (fabric.NICRef{}):
 		return false
 	case r.Host != h.Name:
-		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host",
-			"%s is a NIC of host %s, but this block belongs to host %s. Use one of its own NICs, such as nic = nic.rail0.",
+		l.errorf(l.ranges[b.At(attr)], "Not a NIC of this host",
+			"%s is a NIC of host %s, but this block belongs to host %s. Use one of its own NICs, such as nic.rail0.",
 			r, r.Host, h.Name)
 		return false
 	case l.off[r] && h.NIC(r.NIC) == nil:
-		l.errorf(l.ranges[b.At("nic")], "NIC is disabled",
+		l.errorf(l.ranges[b.At(attr)], "NIC is disabled",
 			"%s has enabled = false. Set enabled = false in this block as well, or use another NIC.", r)
 		return false
 	}
@@ -150,7 +153,7 @@ func (l *loader) rxe(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block
 	if problem := netdevProblem(r.Netdev); problem != "" {
 		l.errorf(l.ranges[r.At("netdev")], "Not an interface name", "netdev %q: %s", r.Netdev, problem)
 	}
-	l.own(r.NIC, h, r.Block)
+	l.own(r.NIC, h, r.Block, "nic")
 	if slices.ContainsFunc(h.RXE, func(o *fabric.RXE) bool { return o.Name == r.Name }) {
 		l.duplicate(k.DefRange(), "Duplicate rxe name", "Host %s has another rxe %q. %s", h.Name, r.Name, another("rxe", i))
 	}
@@ -167,7 +170,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 	if !r.Invalid {
 		switch {
 		case r.NIC != fabric.NICRef{}:
-			r.Invalid = !l.own(r.NIC, h, r.Block)
+			r.Invalid = !l.own(r.NIC, h, r.Block, "nic")
 		case r.Via.IsValid():
 			r.NIC = reaches(h, r.Via)
 			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid && !h.Invalid {
@@ -225,7 +228,7 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	if p.Priority == 0 {
 		p.Priority = 10000 + p.Table
 	}
-	if !p.Invalid && !l.own(p.NIC, h, p.Block) || p.Table >= 253 && p.Table <= 255 {
+	if !p.Invalid && !l.own(p.NIC, h, p.Block, "nic") || p.Table >= 253 && p.Table <= 255 {
 		p.Invalid = true
 	}
 	for _, rb := range sub(k.Body, "route") {

@@ -51,6 +51,7 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 	l.readNamed("link", l.link)
 	l.readNamed("network", l.network)
 	l.readNamed("login_mesh", l.loginMesh)
+	l.giveMTU()
 
 	l.nextStratum(l.hostsValue(true))
 	l.hostRest()

@@ -62,9 +62,11 @@ func (b *block) read(t reflect.Type, at []int) {
 		tag, tagged := f.Tag.Lookup("ff")
 		switch {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
-			typ := b.typ
-			b.read(f.Type, index)
-			b.typ = typ
+			inner := &block{}
+			inner.read(f.Type, index)
+			without := strings.Split(strings.TrimPrefix(tag, "without="), "|")
+			b.attrs = append(b.attrs, slices.DeleteFunc(inner.attrs, func(a *attribute) bool { return slices.Contains(without, a.name) })...)
+			b.blocks = append(b.blocks, inner.blocks...)
 		case tagged && slices.Contains(strings.Split(tag, ","), "block"):
 			b.blocks = append(b.blocks, newBlock(t, f, tag, index))
 		case tagged:

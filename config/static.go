@@ -31,8 +31,12 @@ func (l *loader) static(e hcl.Expression, s scope) bool {
 }
 
 var roots = map[string]string{
-	"nic": "nic refers to the NICs of the enclosing host, in its route, policy_route, rxe and nccl blocks; elsewhere write " +
+	"nic": "nic refers to the NICs of the enclosing host, in its bond, vlan, route, policy_route, rxe and nccl blocks; elsewhere write " +
 		"host.NAME.nic.NAME, or [for h in values(host) : h.nic.NAME] for one NIC of each host",
+	"bond": "bond refers to the bonds of the enclosing host, in its vlan, route, policy_route, rxe and nccl blocks; the members of a bond are NICs; " +
+		"outside the host write host.NAME.bond.NAME",
+	"vlan": "vlan refers to the VLANs of the enclosing host, in its route, policy_route, rxe and nccl blocks; a VLAN is on a NIC or bond; " +
+		"outside the host write host.NAME.vlan.NAME",
 	"each": "the block has no for_each",
 	"self": "self refers to the enclosing host instance and is available only inside host blocks",
 
@@ -101,7 +105,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
-		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, qos, each or self.%s", root, cure)
+		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, bond, vlan, qos, each or self.%s", root, cure)
 		l.suggested(t[0].SourceRange(), near)
 	}
 }
@@ -177,31 +181,39 @@ func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 	if !h.has(step.Name) {
 		near := env.Nearest(step.Name, hostAttributes)
 		cure, text := didYouMean(near), inStep(step, near)
-		if h.nicBlocks[step.Name] {
-			cure, text = fmt.Sprintf(" Did you mean nic.%s?", step.Name), ".nic."+step.Name
+		for _, kind := range nicKinds {
+			if h.nicBlocks[kind][step.Name] {
+				cure, text = fmt.Sprintf(" Did you mean %s.%s?", kind, step.Name), "."+kind+"."+step.Name
+			}
 		}
 		l.errorf(t.SourceRange(), "Unknown attribute", "A host has no %q; it has %s.%s",
 			step.Name, strings.Join(hostAttributes, ", "), cure)
 		l.suggested(step.SourceRange(), text)
 		return
 	}
-	if step.Name != "nic" || len(rest) < 2 {
+	if !slices.Contains(nicKinds, step.Name) || len(rest) < 2 {
 		return
 	}
-	l.nicReference(t, rest[1], h)
+	l.nicReference(t, step.Name, rest[1], h)
 }
 
-func (l *loader) nicReference(t hcl.Traversal, step hcl.Traverser, h *hostBlock) {
+func (l *loader) nicReference(t hcl.Traversal, kind string, step hcl.Traverser, h *hostBlock) {
 	nic, is := step.(hcl.TraverseAttr)
-	if !is || h.nicBlocks[nic.Name] || l.maybeLost("nic", nic.Name) {
+	if !is || h.nicBlocks[kind][nic.Name] || l.maybeLost(kind, nic.Name) {
 		return
 	}
 	var names []string
-	for n := range h.nicBlocks {
+	for n := range h.nicBlocks[kind] {
 		names = append(names, n)
 	}
 	cure, near := nearestOrList(nic.Name, names)
-	l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no nic block %q.%s", h.name, nic.Name, cure)
+	for _, other := range nicKinds {
+		if h.nicBlocks[other][nic.Name] {
+			l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no %s block %q. Write %s.%s.", h.name, kind, nic.Name, other, nic.Name)
+			return
+		}
+	}
+	l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no %s block %q.%s", h.name, kind, nic.Name, cure)
 	l.suggested(step.SourceRange(), inStep(step, near))
 }
 

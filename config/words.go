@@ -98,6 +98,12 @@ func (a *attribute) hint() string {
 		return ` Write "192.168.88.1", or nic.rail0.ip.`
 	case "host_number":
 		return " Write 1, or in a host block with for_each self.value.number: each belongs to the innermost block with for_each."
+	case "nics":
+		return " Write [nic.p0, nic.p1]."
+	case "on":
+		return " Write nic.rail0 or bond.b0."
+	case "priority_map":
+		return " Write { 5 = 5 }."
 	case "nic":
 		return " Write nic.rail0, or nic.rail[each.key] if the nic block has for_each."
 	case "addresses":

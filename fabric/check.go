@@ -54,6 +54,9 @@ func Check(f *Fabric) []Problem {
 		}
 	}
 	c.checkUse()
+	for _, h := range f.Hosts {
+		c.checkMade(h)
+	}
 	c.checkAddresses()
 	for _, l := range f.Links {
 		c.checkLink(l)

@@ -118,12 +118,18 @@ func lane(q *QoS) string {
 	return shownInt(q.DSCP) + " " + shownBool(q.ECN) + " " + shownInt(q.Priority)
 }
 
-// onePort names the port that two NICs of a host share: a VLAN is named after its interface, and links have a port group. "": they
+// onePort names the port that two NICs of a host share: a vlan block says which, another VLAN is named after its interface, and links have
+// a port group. "": they
 // may be two ports.
 func (c *checker) onePort(a, b *NIC) string {
 	for _, pair := range [][2]*NIC{{a, b}, {b, a}} {
 		if parent, _, is := strings.Cut(pair[1].Netdev, "."); is && parent == pair[0].Netdev {
 			return parent
+		}
+	}
+	for _, p := range c.hosts[a.Host].Ports(a) {
+		if slices.Contains(c.hosts[a.Host].Ports(b), p) {
+			return p.Name
 		}
 	}
 	la, lb := c.cable[a.Ref()], c.cable[b.Ref()]

@@ -13,7 +13,7 @@ import (
 
 // Source holds the source of this package, from which package config reads the comments.
 //
-//go:embed fabric.go host.go nic.go route.go rdma.go link.go mesh.go nccl.go qos.go validate.go
+//go:embed fabric.go host.go nic.go bond.go route.go rdma.go link.go mesh.go nccl.go qos.go validate.go
 var Source embed.FS
 
 // Fabric holds everything that the files of one fabric declare. Slices are sorted by name.

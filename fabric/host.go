@@ -24,7 +24,12 @@ type Host struct {
 	// SSH settings of this host.
 	SSH SSH `ff:"ssh,block"`
 	// A network interface of the fabric. Interfaces without a block are never changed.
-	NICs []*NIC `ff:"nic,block,label=NAME,repeat"`
+	NICs []*NIC `ff:"nic,block,label=NAME,repeat"` // and the bonds and VLANs, whose names differ from those of NICs
+	// Several NICs that act as one, which fabricform makes. A bond stands wherever a NIC does: `bond.b0`, or outside the host `host.a.bond.b0`.
+	Bonds []*BondBlock `json:"-" ff:"bond,block,label=NAME,repeat"`
+	// A VLAN on a NIC or bond, which fabricform makes. A VLAN stands wherever a NIC does: `vlan.storage`, or outside the host
+	// `host.a.vlan.storage`.
+	VLANs []*VLANBlock `json:"-" ff:"vlan,block,label=NAME,repeat"`
 	// A route of the main table.
 	Routes []*MainRoute `ff:"route,block,label=NAME,repeat"`
 	// A rule and the routes of its table, which are added together. Other routes in the table are left alone.

@@ -37,6 +37,9 @@ type NIC struct {
 
 	AddressesSet bool // Addresses was set, by addresses, host_number or the subnet of a link
 
+	Bond *Bond `json:",omitempty"` // the block is a bond; Netdev is its name
+	VLAN *VLAN `json:",omitempty"` // the block is a VLAN; Netdev is its name
+
 	QoS *QoS `json:",omitempty"` // the block that holds for the NIC: its own or its host's; nil: none
 }
 

@@ -145,12 +145,21 @@ func (s scope) roots() []entry {
 		out = append(out, entry{name: "self", kind: itemModule, detail: k.head(), doc: "This instance of the host.",
 			file: s.file, at: k.labelSpan,
 			members: s.instance("self", b.attr("for_each"), b.block.in, k.labelSpan)})
-		if child != "" && child != "nic" {
-			out = append(out, entry{name: "nic", kind: itemModule, doc: "The NICs of this host.",
-				members: func() []entry { return s.nics(s.file, b) }, element: anyNIC})
+		for _, kind := range referable(child) {
+			out = append(out, entry{name: kind, kind: itemModule, doc: "The " + kind + " blocks of this host.",
+				members: func() []entry { return s.nics(kind, s.file, b) }, element: anyNIC})
 		}
 	}
 	return out
+}
+
+// referable returns the kinds of NICs to which a block of a host may refer: a bond to NICs, a VLAN to NICs and bonds.
+func referable(child string) []string {
+	kinds := config.NICKinds()
+	if i := slices.Index(kinds, child); i >= 0 || child == "" {
+		return kinds[:max(i, 0)]
+	}
+	return kinds
 }
 
 // instance returns the members of each or self. What its value has, the value of for_each says.
@@ -249,18 +258,18 @@ func (s scope) hosts() (out []entry) {
 		if a := k.body.attr("address"); a != nil {
 			e.detail += ", address " + f.brief(a.value)
 		}
-		e.members = hostMembers(func() []entry { return s.nics(f, k.body) })
+		e.members = hostMembers(func(kind string) []entry { return s.nics(kind, f, k.body) })
 		out = append(out, e)
 	})
 	return out
 }
 
-func hostMembers(nics func() []entry) func() []entry {
+func hostMembers(nics func(kind string) []entry) func() []entry {
 	return func() []entry {
 		members := plain("host", nil, span{})()
-		for i := range members {
-			if members[i].name == "nic" {
-				members[i].members, members[i].element = nics, anyNIC
+		for i, m := range members {
+			if slices.Contains(config.NICKinds(), m.name) {
+				members[i].members, members[i].element = func() []entry { return nics(m.name) }, anyNIC
 			}
 		}
 		return members
@@ -276,10 +285,10 @@ func (s scope) anyHost() *entry {
 		one.keyed = false
 		return &one
 	}
-	return &entry{kind: itemStruct, detail: "host", members: hostMembers(func() (out []entry) {
+	return &entry{kind: itemStruct, detail: "host", members: hostMembers(func(kind string) (out []entry) {
 		seen := map[string]bool{}
 		s.blocks("host", func(f *file, k *block) {
-			for _, n := range s.nics(f, k.body) {
+			for _, n := range s.nics(kind, f, k.body) {
 				if !seen[n.name] {
 					seen[n.name] = true
 					n.file, n.named = nil, false
@@ -291,10 +300,10 @@ func (s scope) anyHost() *entry {
 	})}
 }
 
-// nics returns the NICs of a host block.
-func (s scope) nics(f *file, host *body) (out []entry) {
+// nics returns the NICs of a host block; or its bonds, or its VLANs.
+func (s scope) nics(kind string, f *file, host *body) (out []entry) {
 	for _, k := range host.blocks {
-		if k.typ != "nic" {
+		if k.typ != kind {
 			continue
 		}
 		e := *anyNIC()

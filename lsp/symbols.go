@@ -5,8 +5,8 @@ const maxSymbols = 16
 
 // symbolKinds are the symbols that editors draw for blocks.
 var symbolKinds = map[string]int{
-	"fabric": symbolNamespace, "host": symbolClass, "nic": symbolInterface, "variable": symbolVariable, "output": symbolProperty,
-	"link": symbolEvent, "network": symbolEvent,
+	"fabric": symbolNamespace, "host": symbolClass, "nic": symbolInterface, "bond": symbolInterface, "vlan": symbolInterface,
+	"variable": symbolVariable, "output": symbolProperty, "link": symbolEvent, "network": symbolEvent,
 }
 
 // documentSymbol returns the outline of a document: its blocks, and the locals.

@@ -32,7 +32,7 @@ func Kinds() resource.Kinds {
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	var out []resource.Resource
 	for _, n := range h.NICs {
-		out = append(out, resource.New(h.Name, KindNIC, n.Name, n.Pos, nicSpec(n)))
+		out = append(out, resource.New(h.Name, KindNIC, n.Name, n.Pos, nicSpec(h, n)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(h.Sysctl)) {
 		out = append(out, resource.New(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
@@ -67,11 +67,30 @@ func selector(n *fabric.NIC) facts.Selector {
 	return facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}
 }
 
-func nicSpec(n *fabric.NIC) NICSpec {
-	return NICSpec{
+func nicSpec(h *fabric.Host, n *fabric.NIC) NICSpec {
+	s := NICSpec{
 		Select: selector(n), MTU: n.MTU, Up: n.Up, Addresses: slices.Clone(n.Addresses), AddressesSet: n.AddressesSet,
-		AcceptRA: n.AcceptRA, IPv6LinkLocal: n.IPv6LinkLocal, Sysctl: n.Sysctl,
+		AcceptRA: n.AcceptRA, IPv6LinkLocal: n.IPv6LinkLocal, Sysctl: n.Sysctl, Device: deviceSpec(h, n),
 	}
+	if b := h.BondOf(n); b != nil {
+		s.Bond = b.Netdev
+	}
+	return s
+}
+
+// deviceSpec returns the device of a bond or VLAN; nil for any other NIC.
+func deviceSpec(h *fabric.Host, n *fabric.NIC) *DeviceSpec {
+	switch b, v := n.Bond, n.VLAN; {
+	case b != nil:
+		s := BondSpec{Mode: b.Mode, LACPRate: b.LACPRate, XmitHash: b.XmitHash, MIIMon: b.MIIMon, MinLinks: b.MinLinks}
+		for _, m := range h.Members(n) {
+			s.Members = append(s.Members, selector(m))
+		}
+		return &DeviceSpec{Name: n.Netdev, Bond: &s}
+	case v != nil:
+		return &DeviceSpec{Name: n.Netdev, VLAN: &VLANSpec{On: nicOf(h, v.On), ID: v.ID, PriorityMap: v.PriorityMap}}
+	}
+	return nil
 }
 
 func policySpec(h *fabric.Host, p *fabric.PolicyRoute) PolicyRouteSpec {

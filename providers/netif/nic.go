@@ -3,6 +3,7 @@ package netif
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -99,6 +100,9 @@ func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec
 
 // Observe finds the NIC. It returns an error unless exactly one NIC matches.
 func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
+	if want.Device != nil || want.Bond != "" {
+		return nil, errors.New("bonds and VLANs are not in this build yet")
+	}
 	l, err := snap.Find(want.Select)
 	if err != nil {
 		return nil, err

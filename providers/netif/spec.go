@@ -19,6 +19,32 @@ type NICSpec struct {
 	AcceptRA      *bool             `json:"accept_ra,omitempty"`
 	IPv6LinkLocal string            `json:"ipv6_link_local,omitempty"`
 	Sysctl        map[string]string `json:"sysctl,omitempty"` // "ipv4.conf.arp_ignore" -> value
+	Device        *DeviceSpec       `json:"device,omitempty"` // the bond or VLAN; nil: the NIC exists without us
+	Bond          string            `json:"bond,omitempty"`   // interface name of the bond that has the NIC as a member
+}
+
+// DeviceSpec is a declared device that the kernel makes: exactly one of Bond and VLAN is set.
+type DeviceSpec struct {
+	Name string    `json:"name"` // of the interface
+	Bond *BondSpec `json:"bond,omitempty"`
+	VLAN *VLANSpec `json:"vlan,omitempty"`
+}
+
+// BondSpec is a declared bond. Settings that are nil or zero are not changed.
+type BondSpec struct {
+	Members  []facts.Selector `json:"members"` // in their order
+	Mode     string           `json:"mode"`    // as ip-link(8) writes it
+	LACPRate string           `json:"lacp_rate,omitempty"`
+	XmitHash string           `json:"xmit_hash,omitempty"`
+	MIIMon   int              `json:"miimon,omitempty"` // milliseconds
+	MinLinks *int             `json:"min_links,omitempty"`
+}
+
+// VLANSpec is a declared VLAN.
+type VLANSpec struct {
+	On          facts.Selector `json:"on"`
+	ID          int            `json:"id"`
+	PriorityMap map[int]int    `json:"priority_map,omitempty"` // priority of a sent packet -> PCP; nil is not changed
 }
 
 // PolicyRouteSpec is a declared rule with the routes of its table.

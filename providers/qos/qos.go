@@ -57,7 +57,7 @@ func Kinds() resource.Kinds { return resource.Kinds{resource.Erase[Spec, Status]
 func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 	for _, n := range h.NICs {
 		q := n.QoS
-		if q == nil {
+		if q == nil || n.Bond != nil || n.VLAN != nil { // a class belongs to ports, which have that of the bond or VLAN above
 			continue
 		}
 		tos, _ := q.TrafficClass()
@@ -67,7 +67,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 		// The NIC comes first: its link is left out if the other end is missing, and a class at one end only loses packets.
 		after := []resource.Addr{{Host: h.Name, Kind: "nic", Name: n.Name}}
 		for _, x := range h.RXE {
-			if x.NIC == n.Ref() {
+			if on := h.NIC(x.NIC.NIC); on != nil && slices.Contains(h.Ports(on), n) {
 				s.Soft, after = true, append(after, resource.Addr{Host: h.Name, Kind: "rxe", Name: x.Name})
 			}
 		}
