@@ -68,8 +68,8 @@ func TestEffectsAreNotCauses(t *testing.T) {
 
 // TestUnknownWarningsAreShown: a WARN that no form fits is quoted with its line, and there is no tick over it.
 func TestUnknownWarningsAreShown(t *testing.T) {
-	r := Explain("x", "a:1:2 [0] NCCL INFO Using network IB\na:1:2 [0] new.cc:7 NCCL WARN A flux capacitor is empty\nNewError: nobody knows\n", nil, fabric.Invocation{})
-	if text := asText(r); !strings.Contains(text, "line 2: A flux capacitor is empty") || !strings.Contains(text, "line 3: NewError: nobody knows") || r.Sound() {
+	r := Explain("x", "a:1:2 [0] NCCL INFO Using network IB\na:1:2 [0] new.cc:7 NCCL WARN A flux capacitor is empty\nNewWarning - Error: nobody knows\n", nil, fabric.Invocation{})
+	if text := asText(r); !strings.Contains(text, "line 2: A flux capacitor is empty") || !strings.Contains(text, "line 3: NewWarning - Error: nobody knows") || r.Sound() {
 		t.Error(text)
 	}
 }

@@ -291,7 +291,7 @@ func (l *logged) role(r *report) role {
 	if r.of == sigkill && l.endedByTorchrun() {
 		return aftermath
 	}
-	if r.of == rayDeath && l.byWatchdog() || l.followsNCCL(r) {
+	if r.of == rayDeath && l.byWatchdog() || l.followsOthers(r) {
 		return result
 	}
 	if r == l.fatal || r.summary == "memlock is limited" && r.of.role == cause && slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.summary == noRoom }) {

@@ -53,6 +53,6 @@ var rcclMeanings = []*meaning{
 	{role: cause, summary: "RCCL was built without this collective", costs: "The build leaves it out for this type or operation.", instead: "Install a complete build of RCCL.", forms: []string{"unsupported collective. Please ensure"}},
 	{role: symptom, summary: "RCCL's clique kernels fail", costs: "RCCL_ENABLE_CLIQUE turns on an experiment, which works on one host alone.", instead: "Remove RCCL_ENABLE_CLIQUE.", forms: []string{"clique/*NCCL WARN "}},
 	{role: cause, summary: "The GPU stopped the program", costs: "ROCm's runtime ended the program: one of its kernels used memory that is not its own, or the GPU met an error. Other ranks then wait for it.", instead: "Read dmesg for amdgpu lines. AMD_SERIALIZE_KERNEL=3 shows which kernel it is; build it for this GPU, and let the driver amdgpu fit ROCm.",
-		forms: []string{"aborting with error : HSA_STATUS_ERROR", "callbackQueue aborting with status", "Memory access fault by GPU node"}},
+		forms: []string{"HW Exception by GPU", "aborting with error : HSA_STATUS_ERROR", "callbackQueue aborting with status", "Memory access fault by GPU node"}},
 	{role: symptom, summary: "A call of HIP failed", costs: "RCCL, the driver and the GPU do not work together. The network between hosts is not the cause.", instead: "Compare the versions of the driver amdgpu and of ROCm, and read dmesg for amdgpu lines. NCCL_P2P_DISABLE=1 shows whether access between GPUs is the reason.", forms: []string{"HIP failure '", "HIP failure: '"}},
 }

@@ -91,7 +91,7 @@ var socketMeanings = []*meaning{
 
 	{role: cause, summary: "Too many open files", costs: "The process has reached its limit of open files; NCCL opens sockets and shared memory for every peer and channel.", instead: "Raise the limit in the job: ulimit -n 65536, or LimitNOFILE of its service.", forms: []string{"Too many open files", "received 0 items of ancdata" /* PyTorch passes files between processes */}},
 	{role: cause, summary: "Too many threads", costs: "The system refuses to start another thread.", instead: "Raise ulimit -u, and the limit of processes of the container (docker: --pids-limit) or of the cgroup.",
-		forms: []string{"pthread_create failed", "Thread creation failed", "can't start new thread"}},
+		forms: []string{"BlockingIOError: [Errno 11]", "what():  Resource temporarily unavailable", "pthread_create failed", "Thread creation failed", "can't start new thread"}},
 	{role: cause, summary: "An address is not this host's", costs: "The process cannot listen on that address, because no interface has it.", instead: "Correct the address or the interface's name.", more: ownNetwork, forms: []string{"Call to bind failed*Cannot assign requested address", "failed to bind*Cannot assign requested address"}},
 	{role: hint, summary: rasTrouble, costs: "RAS cannot listen at its address (port 28028, or NCCL_RAS_ADDR): another program, or another user's job on this host, has it. Collectives do not need RAS.", instead: "Ignore it, or give each job its own NCCL_RAS_ADDR. NCCL_RAS_ENABLE=0 switches RAS off.", forms: []string{"ras/client_support.cc:*Call to" /* 2.24.3– */}},
 	// misc/socket.cc: NCCL binds to port 0 unless NCCL_COMM_ID names one; NVIDIA/nccl#1882.

@@ -1,20 +1,38 @@
 package explain
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
+
+// raised is the line with which Python ends a traceback: the exception's class, and what it says.
+var raised = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Timeout)(?:\([\w.]+\))?: \S|Exception: \S)`)
+})
+
+// ofPython stands at the end of a line that ends a traceback.
+const ofPython = " (an exception of Python)"
 
 // ownFault is an exception of Python that comes from the program itself. Beside NCCL's error code it may only be what followed.
 var ownFault = &meaning{role: symptom, vague: true, summary: "The program failed by itself", costs: "Python ended it with an exception of the program or of a library, and not of NCCL. Other ranks then wait, or lose their connections.", more: explainPython,
-	instead: "Read the last lines of the traceback: they name the place. " + inProgram,
+	instead: "Read the last lines of the traceback: they name the place. The network is hardly the cause: mostly it is an argument, a file or a version.",
 	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "AssertionError: ", "NotImplementedError: ", "JSONDecodeError: ",
 		"Error(s) in loading state_dict", "shapes cannot be multiplied", "The size of tensor a (", "Expected all tensors to be on the same device", "does not require grad"}}
+
+// unknownException is any other exception of Python: what it says is all that is known.
+var unknownException = &meaning{role: symptom, vague: true, summary: "The program ended with an exception", costs: "What the line says is the reason that the program or a library gives; it is not one that is known here. Other ranks then wait, or lose their connections.",
+	instead: "Read the last lines of the traceback above it: they name the place. If other ranks have other errors, the first in time is the cause.", forms: []string{ofPython}}
 
 // systemMeanings are exceptions of Python, and the words of the C library and of Python for errors of the system, in a line of any program.
 // They come last: each more special form counts before them, and what they report is an error only if the log has no other.
 var systemMeanings = []*meaning{
 	ownFault,
+	{role: symptom, vague: true, summary: "A download failed", costs: "The program wanted to fetch a file, and this host or container does not reach the Internet or that server. Other ranks wait meanwhile, and then report timeouts.", instead: "Download before the start, to a path that all hosts have (HF_HOME, HF_HUB_OFFLINE=1), or give it a proxy or a mirror (HTTPS_PROXY, HF_ENDPOINT).",
+		forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError"}},
+	{role: symptom, vague: true, summary: "A file is damaged", costs: "A checkpoint or another file is cut off, or is not what its name says: a download or a write did not end, several ranks write it at once, or it is a pointer of Git LFS.", instead: "Compare its size on all hosts, and fetch or write it again.", forms: []string{"SafetensorError: ", "pickle data was truncated", "PytorchStreamReader failed", "unexpected EOF, expected", "EOFError: Ran out of input"}},
+	noSuchProgram,
 	{role: symptom, vague: true, summary: "A connection was refused", costs: "Nothing listens at that address and port: the process there has not started or has ended, or listens at another address, or a firewall rejects the connection.",
 		instead: "Read the log of the process that should listen there, and see it with ss -ltn on its host. In Kubernetes and Docker compare the address with that of the pod or container. Then open the TCP ports in firewalls.",
 		forms:   []string{"onnection refused", "onnect refused", "Errno 111]"}},
@@ -27,7 +45,18 @@ var systemMeanings = []*meaning{
 	{role: symptom, vague: true, summary: "The system has no memory for a call", costs: "The host, the container's cgroup or a limit of the process (ulimit -v, -l) has no memory left. From a call of RDMA, its queue may also be full.", instead: "Check free memory, the job's memory limit, ulimit -l, and dmesg for the OOM killer.", forms: []string{"annot allocate memory", "MemoryError"}},
 	{role: symptom, vague: true, summary: "The system forbids a call", costs: "The permissions of a file or device, or a security profile (seccomp, SELinux, AppArmor), forbid it to this user.", instead: "The line names the file or call. Compare the user and its groups with the permissions (ls -l); in a container see which devices and capabilities it has.",
 		forms: []string{"Permission denied"}},
+	{role: effect, summary: "A connection was closed", costs: "The process at its other end has ended, or closed it.", instead: "Read the log of that process: its first error is the cause.", forms: []string{"BrokenPipeError: ", "ConnectionResetError: ", "Connection reset by peer", "RemoteDisconnected"}},
+	unknownException,
 }
+
+// noProgram is Python's error for a program that it cannot start: a name without a path or an ending.
+var noProgram = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`FileNotFoundError: .*No such file or directory: '[\w-]+'`)
+})
+
+// noSuchProgram is a program that a shell or Python cannot start.
+var noSuchProgram = &meaning{role: symptom, vague: true, summary: "A program is missing", costs: "The shell, or the program, does not find it on this host or in this container: it is not installed there, or not in PATH.", instead: "Install it, or write its full path. A login by SSH without a terminal, a service and a container have other paths than your shell.",
+	forms: []string{": command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory"}}
 
 // explainPython says more of exceptions whose kind tells what is wrong.
 func explainPython(_ *logged, m string) (summary, costs, instead string) {
@@ -36,13 +65,18 @@ func explainPython(_ *logged, m string) (summary, costs, instead string) {
 		return "A Python module is missing", "The Python that runs the program does not have the module.", "Install it in the environment that the launcher uses, on every host and in the container; which python shows whether it is another one."
 	case strings.Contains(m, "ImportError: "), strings.Contains(m, "unexpected keyword argument"), strings.Contains(m, "has no attribute"):
 		return "The program does not fit a library", "A library has not what the program asks of it: mostly it has another version than the program was written for.", "Compare the versions (pip list) with those that the program asks for, and install these on every host. " + inProgram
+	case noProgram().MatchString(m):
+		return noSuchProgram.summary, noSuchProgram.costs, noSuchProgram.instead
 	case strings.Contains(m, "FileNotFoundError: "):
 		return "A file is missing", "The path does not exist on this host or in this container.", "Correct the path. With several hosts, the file must be on each of them, or in a file system that all have."
 	}
 	return "", "", ""
 }
 
-// followsNCCL reports whether an exception of Python may only follow from an error of NCCL that the log shows.
-func (l *logged) followsNCCL(r *report) bool {
-	return r.of == ownFault && slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == code })
+// followsOthers reports whether an exception of Python may only follow from what the log shows: from NCCL's error, or from a rank
+// that ended or a timeout before it.
+func (l *logged) followsOthers(r *report) bool {
+	return (r.of == ownFault || r.of == unknownException) && slices.ContainsFunc(l.inOrder, func(o *report) bool {
+		return o.of.role == code || (o.of.role == effect || o.of.role == aftermath) && o.line < r.line
+	})
 }

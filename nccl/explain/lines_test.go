@@ -61,9 +61,9 @@ func TestEachFormHasALine(t *testing.T) {
 		if strings.Contains(l.text, "NCCL INFO ") {
 			among = infoLine()
 		}
-		if m := among.meant(l.text); m != nil {
+		if m := among.meant(inWords(l.text)); m != nil {
 			for _, f := range m.forms {
-				if has(l.text, f) {
+				if has(inWords(l.text), f) {
 					shown[m.summary+"\x00"+f] = true
 				}
 			}

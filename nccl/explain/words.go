@@ -92,6 +92,12 @@ func inWords(line string) string {
 			return line + " CUDA error: " + cudaTexts()[at[1]]
 		}
 	}
+	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
+		return line + ofPython
+	}
+	if strings.TrimSpace(line) == "Killed" {
+		return line + " on signal 9 (Killed)" // as the shell says it
+	}
 	if strings.Contains(line, "ibv_modify_qp") {
 		if at := numbered().FindStringSubmatch(line); at != nil {
 			return line + " ibv_modify_qp failed with " + at[1] + at[2] + " "
