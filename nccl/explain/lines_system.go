@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// raised is the line with which Python ends a traceback: the exception's class, and what it says.
+// raised is the line with which Python ends a traceback, or C++ a program: the exception's class, and what it says.
 var raised = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Timeout)(?:\([\w.]+\))?: \S|Exception: \S)`)
+	return regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Timeout)(?:\([\w.]+\))?: \S|Exception: \S)|^what\(\): +\S`)
 })
 
-// ofPython stands at the end of a line that ends a traceback.
-const ofPython = " (an exception of Python)"
+// ofException stands at the end of a line that says why a program ends.
+const ofException = " (an exception)"
 
 // ownFault is an exception of Python that comes from the program itself. Beside NCCL's error code it may only be what followed.
 var ownFault = &meaning{role: symptom, vague: true, summary: "The program failed by itself", costs: "Python ended it with an exception of the program or of a library, and not of NCCL. Other ranks then wait, or lose their connections.", more: explainPython,
@@ -21,9 +21,9 @@ var ownFault = &meaning{role: symptom, vague: true, summary: "The program failed
 	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "AssertionError: ", "NotImplementedError: ", "JSONDecodeError: ",
 		"Error(s) in loading state_dict", "shapes cannot be multiplied", "The size of tensor a (", "Expected all tensors to be on the same device", "does not require grad"}}
 
-// unknownException is any other exception of Python: what it says is all that is known.
+// unknownException is any other exception: what it says is all that is known.
 var unknownException = &meaning{role: symptom, vague: true, summary: "The program ended with an exception", costs: "What the line says is the reason that the program or a library gives; it is not one that is known here. Other ranks then wait, or lose their connections.",
-	instead: "Read the last lines of the traceback above it: they name the place. If other ranks have other errors, the first in time is the cause.", forms: []string{ofPython}}
+	instead: "Read the last lines of the traceback above it: they name the place. If other ranks have other errors, the first in time is the cause.", forms: []string{ofException}}
 
 // systemMeanings are exceptions of Python, and the words of the C library and of Python for errors of the system, in a line of any program.
 // They come last: each more special form counts before them, and what they report is an error only if the log has no other.

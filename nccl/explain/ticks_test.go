@@ -32,7 +32,7 @@ var strangeErrors = []string{
 	"exit code: 7", "exit status 7", "exitcode: 7", "zorbl returned non-zero exit status 7", "zorbl exited with code 7", "Exited with status 7", "Terminated", "zorbl: cannot frobnicate", "can't frobnicate", "Cannot frobnicate", "zorbl could not frobnicate", "unable to frobnicate",
 	"Connection refused by zorbl", "zorbl is unreachable", "zorbl: command not found", "bash: zorbl: No such file or directory", "Assertion `zorbl' failed.", "AssertionError: zorbl", "zorbl mismatch", "invalid zorbl", "panic: zorbl", "Permission denied (zorbl)",
 	"mpirun: Error: unknown option \"--zorbl\"", "torchrun: error: unrecognized arguments: --zorbl", "srun: fatal: zorbl", "docker: Error response from daemon: zorbl.", "python: can't open file 'zorbl.py'", "accelerate: error: zorbl", "ray: zorbl crashed", "zorbl: Out of memory", "The zorbl hangs", "zorbl is stuck",
-	"* error: zorbl", "> ERROR zorbl", "# zorbl: error 7", "- zorbl failed", "[rank0]: ZorblError: x", "(Worker pid=7) ERROR zorbl", "1: zorbl failed", "E1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "F1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "\x1b[31mERROR\x1b[0m zorbl",
+	"* error: zorbl", "ZorblError: no frobnicator. HINT: Use `zorbl`", "> ERROR zorbl", "# zorbl: error 7", "- zorbl failed", "[rank0]: ZorblError: x", "(Worker pid=7) ERROR zorbl", "1: zorbl failed", "E1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "F1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "\x1b[31mERROR\x1b[0m zorbl",
 }
 
 // TestNoTickOverAnUnknownError: wherever a line stands that reports an error, the answer is not "no problems found": the line is

@@ -93,7 +93,7 @@ func inWords(line string) string {
 		}
 	}
 	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
-		return line + ofPython
+		return line + ofException
 	}
 	if strings.TrimSpace(line) == "Killed" {
 		return line + " on signal 9 (Killed)" // as the shell says it
