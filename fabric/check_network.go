@@ -39,6 +39,7 @@ func (c *checker) checkNetwork(n *Network) {
 	if n.Routed {
 		c.checkRouted(n)
 	}
+	c.checkMembers(n)
 }
 
 func members(n int) string {

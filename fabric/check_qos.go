@@ -153,21 +153,54 @@ func (c *checker) checkEnds(l *Link, a, b *NIC) {
 			"at both ends.", set.Ref(), set.QoS.Name, unset.Ref(), l.Name, set.QoS.Name)
 		return
 	}
-	what, at := "", ""
-	for _, v := range []struct{ name, a, b string }{
-		{"dscp", shownInt(a.QoS.DSCP), shownInt(b.QoS.DSCP)}, {"priority", shownInt(a.QoS.Priority), shownInt(b.QoS.Priority)},
-		{"pfc", shownBool(a.QoS.PFC), shownBool(b.QoS.PFC)}, {"ecn", shownBool(a.QoS.ECN), shownBool(b.QoS.ECN)},
-		{"trust", a.QoS.Trust, b.QoS.Trust}, {"cnp_dscp", shownInt(a.QoS.CNPDSCP), shownInt(b.QoS.CNPDSCP)},
-		{"pause", shownBool(a.QoS.Pause), shownBool(b.QoS.Pause)},
-	} {
-		if v.a != v.b && what == "" {
-			what, at = v.name, fmt.Sprintf("%s and %s", orUnset(v.a), orUnset(v.b))
+	if what := differ(a.QoS, b.QoS); what != "" {
+		c.errorf(l.At("endpoints"), "Classes differ at the ends of a link", "%s has qos.%s and %s has qos.%s, with %s. Packets would be in another "+
+			"class on arrival. Use the same block at both ends of link %s.", a.Ref(), a.QoS.Name, b.Ref(), b.QoS.Name, what, l.Name)
+	}
+}
+
+// checkMembers reports members of a network whose classes differ: each may send to each other. A member without a class gets a warning,
+// because it may not speak RDMA, but it drops packets where others pause.
+func (c *checker) checkMembers(n *Network) {
+	var first *NIC
+	for _, r := range n.Members {
+		m := c.nics[r]
+		if m == nil || m.QoS == nil {
+			continue
+		}
+		if m.QoS.Invalid {
+			return
+		}
+		if first == nil {
+			first = m
+		}
+		if what := differ(first.QoS, m.QoS); what != "" {
+			c.errorf(m.At("qos"), "Classes differ in a network", "%s has qos.%s and %s has qos.%s, with %s. Packets would be in another class on "+
+				"arrival. Use the same block for all members of network %s.", first.Ref(), first.QoS.Name, m.Ref(), m.QoS.Name, what, n.Title())
 		}
 	}
-	if what != "" {
-		c.errorf(l.At("endpoints"), "Classes differ at the ends of a link", "%s has qos.%s and %s has qos.%s, with %s %s. Packets would be in another "+
-			"class on arrival. Use the same block at both ends of link %s.", a.Ref(), a.QoS.Name, b.Ref(), b.QoS.Name, what, at, l.Name)
+	for _, r := range n.Members {
+		if m := c.nics[r]; first != nil && m != nil && !m.Invalid && m.QoS == nil {
+			c.warnf(m.Pos, "Member without the class of its network", "%s has qos.%s, but %s in the same network %s has none: packets of the class have "+
+				"another priority there, and may be dropped. Set qos = qos.%s there, too.", first.Ref(), first.QoS.Name, m.Ref(), n.Title(), first.QoS.Name)
+		}
 	}
+}
+
+// differ names the first attribute of two classes that must be the same at both ends of a path, and its values, such as "dscp 26 and 40";
+// "": none differs.
+func differ(a, b *QoS) string {
+	for _, v := range []struct{ name, a, b string }{
+		{"dscp", shownInt(a.DSCP), shownInt(b.DSCP)}, {"priority", shownInt(a.Priority), shownInt(b.Priority)},
+		{"pfc", shownBool(a.PFC), shownBool(b.PFC)}, {"ecn", shownBool(a.ECN), shownBool(b.ECN)},
+		{"trust", a.Trust, b.Trust}, {"cnp_dscp", shownInt(a.CNPDSCP), shownInt(b.CNPDSCP)},
+		{"pause", shownBool(a.Pause), shownBool(b.Pause)},
+	} {
+		if v.a != v.b {
+			return fmt.Sprintf("%s %s and %s", v.name, orUnset(v.a), orUnset(v.b))
+		}
+	}
+	return ""
 }
 
 func shownInt(v *int) string {
