@@ -184,6 +184,7 @@ func (l qosLab) writes(received int) {
 		l.on("node1", "for i in 1 2 3 4 5 6 7 8 9; do "+command+" 10.20.0.2 && exit; sleep 2; done; exit 1")
 	})
 	tx, rx := n1("tx_prio5_packets"), n2(prio("rx", received, "packets"))
+	l.t.Logf("figure: ib_write_bw --tclass 160: %d packets left on priority 5, and %d came in on priority %d", tx, rx, received)
 	if tx < 800 || rx < tx || rx > tx && received == 5 { // a cable that remarks, also remarks perftest's TCP
 		l.t.Errorf("node1 sent %d packets on priority 5, and node2 received %d on priority %d", tx, rx, received)
 	}
