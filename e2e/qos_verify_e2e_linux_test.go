@@ -22,10 +22,13 @@ func TestVerifyProvesAClass(t *testing.T) {
 		a := try(t, state, "verify", "-lab", "-only", only, file)
 		t.Log(a.out + a.err)
 		a.want(t, code, want...)
+		t.Logf("figure: verify -only %s exits with %d, and says %q", only, code, want)
 	}
 	fault := func(f string) { t.Helper(); try(t, state, "lab", "fault", file, "rail0", f).want(t, 0) }
 
-	verify(0, "qos", "PFC", "on priority 5 at both ends", "traffic class 162")
+	verify(0, "qos", "PFC", "on priority 5 at both ends", "traffic class 160")
+
+	verify(0, "tcp", "tcp", "class", "on priority 5 at both ends", "traffic class 160")
 
 	verify(0, "verbs", "class", "on priority 5 at both ends")
 

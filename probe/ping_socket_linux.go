@@ -55,8 +55,8 @@ func prepare(fd int, s PingSpec) error {
 	if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
 		return fmt.Errorf("ask for errors: %w", err)
 	}
-	if err := classify(fd, s); err != nil {
-		return fmt.Errorf("set traffic class %d and priority %d: %w", s.TrafficClass, s.Priority, err)
+	if err := s.Class.set(fd, s.Source.Is6()); err != nil {
+		return err
 	}
 	if !s.DontFragment {
 		return nil
@@ -68,19 +68,23 @@ func prepare(fd int, s PingSpec) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 }
 
-// classify sets the class of packets. The priority comes last, because a traffic class sets one as well (ip(7)).
-func classify(fd int, s PingSpec) error {
-	if s.TrafficClass == 0 && s.Priority == 0 {
+// set gives packets of a socket the class. The priority comes last, because a traffic class sets one as well (ip(7)).
+func (c Class) set(fd int, v6 bool) error {
+	if c == (Class{}) {
 		return nil
 	}
 	level, option := unix.IPPROTO_IP, unix.IP_TOS
-	if s.Source.Is6() {
+	if v6 {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
 	}
-	if err := unix.SetsockoptInt(fd, level, option, s.TrafficClass); err != nil {
-		return err
+	err := unix.SetsockoptInt(fd, level, option, c.TrafficClass)
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, c.Priority)
 	}
-	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, s.Priority)
+	if err != nil {
+		return fmt.Errorf("set traffic class %d and priority %d: %w", c.TrafficClass, c.Priority, err)
+	}
+	return nil
 }
 
 // filter admits only the ICMP types that parseEcho reads. If all hosts ping each other, as many requests as

@@ -36,6 +36,7 @@ type Counted string
 // The kinds of statistics.
 const (
 	Packets      Counted = "packets"
+	Bytes        Counted = "bytes"               // with all headers from Ethernet's on
 	PauseFrames  Counted = "pause_frames"        // of PFC, or of IEEE 802.3x for the whole port
 	PausedMicros Counted = "paused_microseconds" // how long the other end was to be silent
 	Discards     Counted = "discards"
@@ -66,6 +67,7 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 	out := map[string]Statistic{}
 	for _, s := range []Statistic{
 		{Name: "rx_prioN_packets", Counts: Packets}, {Name: "tx_prioN_packets", Counts: Packets, Sent: true},
+		{Name: "rx_prioN_bytes", Counts: Bytes}, {Name: "tx_prioN_bytes", Counts: Bytes, Sent: true},
 		{Name: "rx_prioN_pause", Counts: PauseFrames}, {Name: "tx_prioN_pause", Counts: PauseFrames, Sent: true},
 		{Name: "rx_prioN_pause_duration", Counts: PausedMicros}, {Name: "tx_prioN_pause_duration", Counts: PausedMicros, Sent: true},
 		{Name: "rx_prioN_discards", Counts: Discards}, {Name: "rx_prioN_buf_discard", Counts: Discards},
@@ -77,6 +79,7 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 		{Name: "rx_discards_phy", Counts: Discards}, {Name: "tx_discards_phy", Counts: Discards, Sent: true},
 
 		{Name: "rx_packets_priN", Counts: Packets}, {Name: "tx_packets_priN", Counts: Packets, Sent: true},
+		{Name: "rx_bytes_priN", Counts: Bytes}, {Name: "tx_bytes_priN", Counts: Bytes, Sent: true},
 		{Name: "rx_pfc_ena_frames_priN", Counts: PauseFrames}, {Name: "tx_pfc_ena_frames_priN", Counts: PauseFrames, Sent: true},
 		{Name: "pfc_priN_rx_duration_us", Counts: PausedMicros}, {Name: "pfc_priN_tx_duration_us", Counts: PausedMicros, Sent: true},
 		{Name: "rx_pause_frames", Counts: PauseFrames}, {Name: "tx_pause_frames", Counts: PauseFrames, Sent: true},

@@ -1,16 +1,19 @@
 package probe
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -23,11 +26,11 @@ func TestStatisticsOfDriversAreRead(t *testing.T) {
 	pfc := &pfcCounts{}
 	pfc.requests[5], pfc.indications[5], pfc.indications[4] = 77, 78, 79
 	for driver, want := range map[string]string{
-		"mlx5": "packets 50/40, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards 3+4+5, marked 6, storms 1+2, " +
+		"mlx5": "packets 50/40 of 5000/4000 bytes, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards 3+4+5, marked 6, storms 1+2, " +
 			"port pauses /, port discards 7/0",
-		"bnxt_en": "packets 50/40, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards , marked , storms , port pauses 1/2, " +
+		"bnxt_en": "packets 50/40 of 5000/4000 bytes, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards , marked , storms , port pauses 1/2, " +
 			"port discards 7/0",
-		"ice": "packets /, paused by 11 frames for  µs, pauses by 12 for  µs, discards , marked , storms , port pauses 1/2, port discards 7/",
+		"ice": "packets / of / bytes, paused by 11 frames for  µs, pauses by 12 for  µs, discards , marked , storms , port pauses 1/2, port discards 7/",
 	} {
 		all := read(fixture(t, driver), pfc)
 		of := func(c Counted, sent bool, priority int) string {
@@ -39,8 +42,8 @@ func TestStatisticsOfDriversAreRead(t *testing.T) {
 			}
 			return strings.Join(values, "+")
 		}
-		got := fmt.Sprintf("packets %s/%s, paused by %s frames for %s µs, pauses by %s for %s µs, discards %s, marked %s, storms %s, port pauses %s/%s, "+
-			"port discards %s/%s", of(Packets, false, 5), of(Packets, true, 5), of(PauseFrames, false, 5), of(PausedMicros, false, 5), of(PauseFrames, true, 5),
+		got := fmt.Sprintf("packets %s/%s of %s/%s bytes, paused by %s frames for %s µs, pauses by %s for %s µs, discards %s, marked %s, storms %s, port pauses %s/%s, "+
+			"port discards %s/%s", of(Packets, false, 5), of(Packets, true, 5), of(Bytes, false, 5), of(Bytes, true, 5), of(PauseFrames, false, 5), of(PausedMicros, false, 5), of(PauseFrames, true, 5),
 			of(PausedMicros, true, 5), sum(of(Discards, false, 5)), of(Marked, false, 5), sum(of(PauseStorms, true, WholePort)), of(PauseFrames, false, WholePort),
 			of(PauseFrames, true, WholePort), of(Discards, false, WholePort), of(Discards, true, WholePort))
 		if got != want {
@@ -148,33 +151,73 @@ func TestAPingHasItsClass(t *testing.T) {
 	cable(t, a, b, 1, 1500)
 	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 56, false), spec("c0", "fd00:0::1", "fd00:0::2", 56, false)} {
 		s.TrafficClass, s.Priority = 160, 5
-		var fd int
-		b.do(func() {
-			dev, err := net.InterfaceByName("c0")
-			must(t, err)
-			fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-			must(t, err)
-			must(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: 0x0300, Ifindex: dev.Index})) // ETH_P_ALL in network order
+		classes := classesAt(t, b, func() {
+			if got := a.ping(t, s); got.Received != s.Count {
+				t.Errorf("%+v", got)
+			}
+		}, func(protocol byte, payload []byte) bool {
+			return protocol == 1 && payload[0] == 8 || protocol == 58 && payload[0] == 128
 		})
-		if got := a.ping(t, s); got.Received != s.Count {
-			t.Errorf("%+v", got)
-		}
-		classes := map[int]int{}
-		for buf := make([]byte, 2048); ; {
-			n, _, err := unix.Recvfrom(fd, buf, 0)
-			if err != nil {
-				break
-			}
-			switch {
-			case n > 34 && buf[12] == 0x08 && buf[13] == 0x00 && buf[34] == 8: // ICMP echo request
-				classes[int(buf[15])]++
-			case n > 54 && buf[12] == 0x86 && buf[54] == 128:
-				classes[int(binary.BigEndian.Uint16(buf[14:])>>4&0xff)]++
-			}
-		}
-		must(t, unix.Close(fd))
 		if len(classes) != 1 || classes[160] != s.Count {
 			t.Errorf("%s: packets by traffic class: %v", s.Source, classes)
+		}
+	}
+}
+
+// TestATCPStreamHasItsClass in both families, from the first packet on.
+func TestATCPStreamHasItsClass(t *testing.T) {
+	a, b := newNamespace(t), newNamespace(t)
+	cable(t, a, b, 1, 1500)
+	for from, at := range map[string]string{"10.0.0.1": "10.0.0.2", "fd00:0::1": "fd00:0::2"} {
+		to := netip.MustParseAddr(at)
+		var server tcpServer
+		var l TCPListenResult
+		b.do(func() {
+			var err error
+			l, err = server.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Token: token, Address: to, Streams: 1, Duration: time.Second / 5})
+			must(t, err)
+		})
+		classes := classesAt(t, b, func() {
+			a.do(func() {
+				_, err := sendTCP(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr(from), Target: netip.AddrPortFrom(to, l.Port),
+					Token: token, Streams: 1, Duration: time.Second / 5, Class: Class{TrafficClass: 160, Priority: 5}})
+				must(t, err)
+			})
+			_, err := server.Collect(context.Background(), l.ID)
+			must(t, err)
+		}, func(protocol byte, payload []byte) bool {
+			return protocol == 6 && binary.BigEndian.Uint16(payload[2:]) == l.Port
+		})
+		if len(classes) != 1 || classes[160] < 4 { // SYN, ACK, token, data
+			t.Errorf("%s: packets by traffic class: %v", to, classes)
+		}
+	}
+}
+
+// classesAt counts the packets that c0 of a namespace receives meanwhile, by traffic class. wanted chooses them by their protocol and its header.
+func classesAt(t *testing.T, at *namespace, meanwhile func(), wanted func(protocol byte, payload []byte) bool) map[int]int {
+	t.Helper()
+	var fd int
+	at.do(func() {
+		dev, err := net.InterfaceByName("c0")
+		must(t, err)
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		must(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: 0x0300, Ifindex: dev.Index})) // ETH_P_ALL in network order
+	})
+	defer func() { must(t, unix.Close(fd)) }()
+	meanwhile()
+	classes := map[int]int{}
+	for buf := make([]byte, 1<<16); ; {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err != nil {
+			return classes
+		}
+		switch {
+		case n > 54 && buf[12] == 0x08 && buf[13] == 0x00 && wanted(buf[23], buf[34:n]):
+			classes[int(buf[15])]++
+		case n > 58 && buf[12] == 0x86 && buf[13] == 0xdd && wanted(buf[20], buf[54:n]):
+			classes[int(binary.BigEndian.Uint16(buf[14:])>>4&0xff)]++
 		}
 	}
 }

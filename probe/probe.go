@@ -37,9 +37,13 @@ type PingSpec struct {
 	// Fresh first deletes the hardware addresses that the kernel learned for Targets on Netdev. Permanent
 	// entries stay.
 	Fresh bool `json:"fresh,omitempty"`
-	// TrafficClass is the byte with DSCP and ECN, and Priority the kernel's priority of the packets: some drivers choose the queue by it.
-	TrafficClass int `json:"traffic_class,omitempty"`
-	Priority     int `json:"priority,omitempty"`
+	Class
+}
+
+// Class is the class of traffic of packets. The zero value is the kernel's default.
+type Class struct {
+	TrafficClass int `json:"traffic_class,omitempty"` // the byte with DSCP and ECN; for TCP the kernel sets the bits of ECN itself
+	Priority     int `json:"priority,omitempty"`      // the kernel's: some drivers choose the queue by it
 }
 
 // PingResult is the result for one target. A round trip runs from the kernel's send timestamp to its
@@ -85,6 +89,7 @@ type TCPSendSpec struct {
 	Streams    int            `json:"streams"`
 	Duration   time.Duration  `json:"duration"`
 	Congestion string         `json:"congestion,omitempty"` // "": the host's default
+	Class
 }
 
 // TCPResult is one side's measurement. Checks judge the receiver's.

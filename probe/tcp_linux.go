@@ -32,9 +32,9 @@ type receiver struct {
 	done   chan struct{}
 }
 
-// bindTo binds sockets to one device, so that they send and receive only through this device.
-func bindTo(netdev, congestion string) func(_, _ string, c syscall.RawConn) error {
-	return func(_, _ string, c syscall.RawConn) error {
+// bindTo binds sockets to one device, so that they send and receive only through this device, in a class of traffic.
+func bindTo(netdev, congestion string, class Class) func(network, _ string, c syscall.RawConn) error {
+	return func(network, _ string, c syscall.RawConn) error {
 		var err error
 		if cerr := c.Control(func(fd uintptr) {
 			err = unix.BindToDevice(int(fd), netdev)
@@ -42,6 +42,9 @@ func bindTo(netdev, congestion string) func(_, _ string, c syscall.RawConn) erro
 				if err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion); err != nil {
 					err = fmt.Errorf("use congestion control %q (is its kernel module loaded?): %w", congestion, err)
 				}
+			}
+			if err == nil {
+				err = class.set(int(fd), network == "tcp6")
 			}
 		}); cerr != nil {
 			return cerr
@@ -56,7 +59,7 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 		!tokenShape().MatchString(spec.Token) {
 		return TCPListenResult{}, fmt.Errorf("receive TCP: invalid request for %d streams and %s", spec.Streams, spec.Duration)
 	}
-	lc := net.ListenConfig{Control: bindTo(spec.Netdev, "")}
+	lc := net.ListenConfig{Control: bindTo(spec.Netdev, "", Class{})}
 	l, err := lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(spec.Address, 0).String())
 	if err != nil {
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
@@ -175,7 +178,7 @@ func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 		return TCPResult{}, err
 	}
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)),
-		Control: bindTo(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
+		Control: bindTo(s.Netdev, s.Congestion, s.Class), Timeout: 5 * time.Second}
 	var streams []*stream
 	defer func() {
 		for _, st := range streams {

@@ -40,7 +40,6 @@ type congestion struct {
 // congested reads the priorities after a test, and returns what they show besides packets; nothing if nothing does. res is a passing
 // result about the test. moved are further counters of the RDMA devices, in the order of the ends.
 func (w watched) congested(ctx context.Context, res Result, ends [2]*fabric.NIC, moved [2]func(names []string) Movement) []Result {
-	res.Item = Congested
 	c := congestion{watched: w, classes: [2]*fabric.QoS{ends[0].QoS, ends[1].QoS}, elapsed: cmp.Or(w.sends, time.Since(w.began))}
 	if c.err == nil {
 		c.after, c.err = w.lanes(ctx, w.ends)

@@ -3,6 +3,7 @@ package validators
 import (
 	"context"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/probe"
 )
@@ -25,15 +26,15 @@ func (r *run) portGroups(ctx context.Context, trials []*trial) []Result {
 		if g := groups[name]; len(g) > 1 {
 			r.options.progress("tcp: port group " + name)
 			for _, backwards := range []bool{false, true} {
-				out = append(out, r.together(ctx, name, g, backwards))
+				out = append(out, r.together(ctx, name, g, backwards)...)
 			}
 		}
 	}
 	return out
 }
 
-// together sends over all links of a group at once, in one direction.
-func (r *run) together(ctx context.Context, name string, group []*trial, backwards bool) Result {
+// together sends over all links of a group at once, in one direction. Further results name congestion, by link, if there was any.
+func (r *run) together(ctx context.Context, name string, group []*trial, backwards bool) []Result {
 	res := group[0].both(CheckTCP, GroupThroughput)
 	if res.Subject = (Subject{Kind: SubjectGroup, Name: name}); backwards {
 		res.Host, res.Peer = res.Peer, res.Host
@@ -44,14 +45,14 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 		found[i] = pairs(t.ends, false)
 		switch {
 		case t.skip != "":
-			return res.skips(t.skip, t.path.Name+": "+t.why)
+			return []Result{res.skips(t.skip, t.path.Name+": "+t.why)}
 		case !t.path.Validate.TCP.Enabled:
-			return res.skips(Disabled, t.path.Name+": disabled in the validate block")
+			return []Result{res.skips(Disabled, t.path.Name+": disabled in the validate block")}
 		case len(found[i]) == 0:
-			return res.skips(NoAddressPair, t.path.Name+": "+t.noPair())
+			return []Result{res.skips(NoAddressPair, t.path.Name+": "+t.noPair())}
 		}
 	}
-	parallel.Each(0, group, func(i int, t *trial) { shares[i] = t.share(ctx, found[i][0], backwards) })
+	parallel.Each(0, group, func(i int, t *trial) { shares[i] = t.share(ctx, name, found[i][0], backwards) })
 	sum := Measurement{Name: MetricThroughput, Unit: Gbps, Threshold: r.groupThreshold(group)}
 	parts := make([]Measurement, len(group))
 	for i, t := range group {
@@ -64,24 +65,41 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 	}
 	res.Values = append([]Measurement{sum}, parts...)
 	if res.Verdict == Pass && !sum.Met() {
-		return res.fails("the links together are slower than declared: "+
+		res = res.fails("the links together are slower than declared: "+
 			"one of them is not used, or other traffic shares the port, its PCIe lanes or the CPUs", "")
 	}
-	return res
+	out := []Result{res}
+	for _, s := range shares {
+		out = append(out, s.congestion...)
+	}
+	return out
 }
 
 // share is one link's part of a group's measurement; cause says why it does not count, if so.
 type share struct {
-	gbps     float64
-	cause    string
-	counters []Movement
+	gbps       float64
+	cause      string
+	counters   []Movement
+	congestion []Result
 }
 
-func (t *trial) share(ctx context.Context, p pair, backwards bool) share {
+// share sends over one link of the group of that name.
+func (t *trial) share(ctx context.Context, group string, p pair, backwards bool) share {
 	from, to := t.ends[0], t.ends[1]
 	if backwards {
 		from, to, p = to, from, p.reverse()
 	}
+	w := t.watch(ctx, from.tap(), to.tap())
+	w.sends = t.path.Validate.TCP.Duration
+	out := t.part(ctx, from, to, p)
+	res := t.result(CheckTCP, Congested, from.host, to.host)
+	res.Object = group
+	out.congestion = w.congested(ctx, res, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{})
+	return out
+}
+
+// part measures the link's part in one direction.
+func (t *trial) part(ctx context.Context, from, to side, p pair) share {
 	before, err := t.ports(ctx, [2]side{from, to})
 	var got probe.TCPResult
 	if err == nil {

@@ -108,18 +108,19 @@ func (t *trial) classPing(ctx context.Context, from, to side, p pair) Result {
 	if w.err != nil {
 		return res.unmeasured(w.err.Error(), "")
 	}
-	if why := w.uncounted(); why != "" {
+	if why := w.uncounted(probe.Packets); why != "" {
 		return res.skips(NoPriorities, why)
 	}
+	class := classOf(from)
 	got, err := t.pingOne(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Targets: []netip.Addr{p.b}, Count: classPings,
-		Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload, TrafficClass: *q.DSCP << 2, Priority: *q.Priority})
+		Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload, Class: class})
 	switch {
 	case err != nil:
 		return res.unmeasured(err.Error(), "")
 	case got.Received == 0:
 		return res.unmeasured("no answer to pings of this class: "+strings.Join(append(got.Errors, "see the ping check"), "; "), "")
 	}
-	return w.counted(ctx, res, q, uint64(got.Received))
+	return w.counted(ctx, res, q, load{probe.Packets, uint64(got.Received), class.TrafficClass})
 }
 
 // unproven says why a class cannot be proven by packets; "": it can.
@@ -131,6 +132,38 @@ func unproven(q *fabric.QoS, s side) string {
 		return fmt.Sprintf("qos.%s of %s does not declare both dscp and priority", q.Name, s.port())
 	}
 	return ""
+}
+
+// classOf is the class of what a NIC sends; the kernel's default if its block does not declare one that can be proven.
+func classOf(s side) probe.Class {
+	if unproven(s.spec.QoS, s) != "" {
+		return probe.Class{}
+	}
+	return probe.Class{TrafficClass: *s.spec.QoS.DSCP << 2, Priority: *s.spec.QoS.Priority}
+}
+
+// load is what a test has sent at least.
+type load struct {
+	of probe.Counted // Packets or Bytes
+	n  uint64
+	tc int // the traffic class byte that was asked for
+}
+
+// classed judges on which priority both ends counted the load of a test, which test is a result of; nil if the sender has no class.
+func (w *watched) classed(ctx context.Context, test Result, from side, sent load) *Result {
+	res := Result{Check: test.Check, Item: ClassCounted, Subject: test.Subject, Host: test.Host, Peer: test.Peer, Object: test.Object, Verdict: Pass}
+	if unproven(from.spec.QoS, from) != "" {
+		return nil
+	}
+	switch why := w.uncounted(sent.of); {
+	case w.err != nil:
+		res = res.unmeasured(w.err.Error(), "")
+	case why != "":
+		res = res.skips(NoPriorities, why)
+	default:
+		res = w.counted(ctx, res, from.spec.QoS, sent)
+	}
+	return &res
 }
 
 // tap is a NIC at an end of a path whose priorities are watched.
@@ -200,20 +233,19 @@ func (w watched) rise(end int, counts probe.Counted, sent bool, priority int) (n
 	return n, name
 }
 
-// uncounted says which NIC does not count packets by priority; "": both do.
-func (w watched) uncounted() string {
+// uncounted says which NIC does not count packets or bytes by priority; "": both do.
+func (w watched) uncounted(of probe.Counted) string {
 	for i, e := range w.ends {
-		if !slices.ContainsFunc(w.before[i].Statistics, func(s probe.Statistic) bool { return s.Counts == probe.Packets }) {
+		if !slices.ContainsFunc(w.before[i].Statistics, func(s probe.Statistic) bool { return s.Counts == of }) {
 			return "no per-priority counters on " + e.String()
 		}
 	}
 	return ""
 }
 
-// counted reads the counters until both ends show n packets of the class on its priority or lateCounters is over, and judges them.
-func (w *watched) counted(ctx context.Context, res Result, q *fabric.QoS, n uint64) Result {
-	tc, _ := q.TrafficClass()
-	res.Setup = &Setup{TrafficClass: &tc}
+// counted reads the counters until both ends show the load on the class's priority or lateCounters is over, and judges them.
+func (w *watched) counted(ctx context.Context, res Result, q *fabric.QoS, sent load) Result {
+	res.Setup = &Setup{TrafficClass: &sent.tc}
 	for deadline := time.Now().Add(lateCounters); ; {
 		var err error
 		if w.after, err = w.lanes(ctx, w.ends); err != nil {
@@ -222,15 +254,15 @@ func (w *watched) counted(ctx context.Context, res Result, q *fabric.QoS, n uint
 		res.Counters = nil
 		right := true
 		for i, e := range w.ends {
-			rise, name := w.rise(i, probe.Packets, i == 0, *q.Priority)
-			res.Counters = append(res.Counters, Movement{Port: e.port, Counter: name, Rise: rise, AtLeast: n})
-			right = right && rise >= n
+			rise, name := w.rise(i, sent.of, i == 0, *q.Priority)
+			res.Counters = append(res.Counters, Movement{Port: e.port, Counter: name, Rise: rise, AtLeast: sent.n})
+			right = right && rise >= sent.n
 		}
 		if right {
-			return w.alone(res, q, n)
+			return w.alone(res, q, sent)
 		}
 		if time.Now().After(deadline) {
-			return w.misplaced(res, q, n)
+			return w.misplaced(res, q, sent)
 		}
 		if err := retry.Pause(ctx, lateCounters/5); err != nil {
 			return res.unmeasured(err.Error(), "")
@@ -239,12 +271,12 @@ func (w *watched) counted(ctx context.Context, res Result, q *fabric.QoS, n uint
 }
 
 // alone passes a result unless the packets may have been on another priority at an end, and other traffic was on theirs.
-func (w *watched) alone(res Result, q *fabric.QoS, n uint64) Result {
+func (w *watched) alone(res Result, q *fabric.QoS, sent load) Result {
 	for i, m := range res.Counters {
-		if other := w.elsewhere(i, *q.Priority, n); m.Rise > n+n/4 && other >= 0 {
+		if other := w.elsewhere(i, *q.Priority, sent); m.Rise > sent.n+sent.n/4 && other >= 0 {
 			res.Verdict, res.Unmeasured = Warn, true
-			res.Cause = fmt.Sprintf("not proven: other traffic is on priority %d of %s (%d packets, %d were sent), and priority %d had packets enough to hide them",
-				*q.Priority, m.Port, m.Rise, n, other)
+			res.Cause = fmt.Sprintf("not proven: other traffic is on priority %d of %s (%d %s, %d were sent), and priority %d had %s enough to hide them",
+				*q.Priority, m.Port, m.Rise, sent.of, sent.n, other, sent.of)
 			res.Cure = "repeat the check while no job sends"
 			return res
 		}
@@ -254,17 +286,17 @@ func (w *watched) alone(res Result, q *fabric.QoS, n uint64) Result {
 }
 
 // misplaced says which end counted the packets on another priority, and why.
-func (w watched) misplaced(res Result, q *fabric.QoS, n uint64) Result {
+func (w watched) misplaced(res Result, q *fabric.QoS, sent load) Result {
 	res.Wanted = fmt.Sprintf("priority %d at both ends", *q.Priority)
 	end, verb := 0, "sent"
-	if res.Counters[0].Rise >= n {
+	if res.Counters[0].Rise >= sent.n {
 		end, verb = 1, "received"
 	}
 	at := w.ends[end].port
-	other := w.elsewhere(end, *q.Priority, n)
-	if got := res.Counters[end].Rise; other < 0 || got >= n/2 { // what changes the class of packets changes that of all
-		return res.fails(fmt.Sprintf("%s %s only %d of %d packets on priority %d, and it is not known where the others are", at, verb, got, n,
-			*q.Priority), "other traffic on these ports, or a driver that counts some packets only, can hide them: repeat the check")
+	other := w.elsewhere(end, *q.Priority, sent)
+	if got := res.Counters[end].Rise; other < 0 || got >= sent.n/2 { // what changes the class of packets changes that of all
+		return res.fails(fmt.Sprintf("%s %s only %d of %d %s on priority %d, and it is not known where the others are", at, verb, got, sent.n,
+			sent.of, *q.Priority), "other traffic on these ports, or a driver that counts some packets only, can hide them: repeat the check")
 	}
 	res.Found = fmt.Sprintf("on priority %d of %s", other, at)
 	why := wrongMap(w.after[end].DCB, q)
@@ -286,11 +318,11 @@ func (w watched) misplaced(res Result, q *fabric.QoS, n uint64) Result {
 		fmt.Sprintf("set the ports of the switch to trust and keep the DSCP, and give DSCP %d the priority %d there", *q.DSCP, *q.Priority))
 }
 
-// elsewhere returns the other priority on which an end counted the most packets, if they are at least n; otherwise -1.
-func (w watched) elsewhere(end, priority int, n uint64) int {
-	found, most := -1, n
+// elsewhere returns the other priority on which an end counted the most, if it is at least the load; otherwise -1.
+func (w watched) elsewhere(end, priority int, sent load) int {
+	found, most := -1, sent.n
 	for p := range priorities {
-		if rise, _ := w.rise(end, probe.Packets, end == 0, p); p != priority && rise >= most {
+		if rise, _ := w.rise(end, sent.of, end == 0, p); p != priority && rise >= most {
 			found, most = p, rise
 		}
 	}

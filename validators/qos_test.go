@@ -23,11 +23,12 @@ type lanesOf struct {
 	remark int                  // the DSCP that a switch gives to every packet; -1: it keeps them
 	lost   uint64               // how many packets of each test the receiver does not count
 	noise  [8]uint64            // what the receiver counts beside each test
+	sent   []probe.Class        // of each test with TCP
 }
 
 type nicLanes struct {
 	dcb   *probe.DCB
-	names string // of packets: "%s_prio%d_packets"; "": it does not count
+	names string // of packets: "%s_prio%d_packets"; "": it counts neither packets nor bytes. Each packet has 1,000 bytes
 	tx    [8]uint64
 	rx    [8]uint64
 	more  []probe.Statistic
@@ -45,6 +46,14 @@ func newLanes() *lanesOf {
 			w.carry(peer(h), s.Netdev, s.TrafficClass>>2, uint64(s.Count))
 		}
 		return w.ping(ctx, h, s)
+	})
+	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+		w.mu.Lock()
+		w.sent = append(w.sent, s.Class)
+		w.mu.Unlock()
+		w.move(h, s.Netdev, 1000, 2e6)
+		w.carry(h, s.Netdev, s.TrafficClass>>2, 1000)
+		return probe.TCPResult{Congestion: "cubic"}, nil
 	})
 	return w
 }
@@ -79,7 +88,9 @@ func (w *lanesOf) read(_ context.Context, h, netdev string) (p probe.Priorities,
 	for i := range 8 {
 		if n.names != "" {
 			p.Statistics = append(p.Statistics, probe.Statistic{Name: fmt.Sprintf(n.names, "tx", i), Counts: probe.Packets, Sent: true, Priority: i, Value: n.tx[i]},
-				probe.Statistic{Name: fmt.Sprintf(n.names, "rx", i), Counts: probe.Packets, Priority: i, Value: n.rx[i]})
+				probe.Statistic{Name: fmt.Sprintf(n.names, "rx", i), Counts: probe.Packets, Priority: i, Value: n.rx[i]},
+				probe.Statistic{Name: fmt.Sprintf("tx_prio%d_bytes", i), Counts: probe.Bytes, Sent: true, Priority: i, Value: 1000 * n.tx[i]},
+				probe.Statistic{Name: fmt.Sprintf("rx_prio%d_bytes", i), Counts: probe.Bytes, Priority: i, Value: 1000 * n.rx[i]})
 		}
 	}
 	p.Statistics = append(p.Statistics, n.more...)
@@ -256,6 +267,86 @@ func TestPerftestIsCountedInItsClass(t *testing.T) {
 	}
 }
 
+// TestThroughputIsSentInItsClass, and its bytes are counted on the class's priority at both ends.
+func TestThroughputIsSentInItsClass(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *lanesOf, f *fabric.Fabric)
+		want   string // in a result of the class
+		passes int    // results of the class that pass
+	}{
+		"right":            {func(*lanesOf, *fabric.Fabric) {}, "pass on priority 5 at both ends", 2},
+		"a switch remarks": {func(w *lanesOf, _ *fabric.Fabric) { w.remark = 48 }, "fail on priority 6 of b.rail0they left a.rail0 on priority 5 and came in at b.rail0 on priority 6", 0},
+		"some are lost":    {func(w *lanesOf, _ *fabric.Fabric) { w.lost = 100 }, "fail b.rail0 received only 900000 of 1000000 bytes on priority 5", 0},
+		"other traffic": {func(w *lanesOf, _ *fabric.Fabric) { w.noise = [8]uint64{0: 1000, 5: 1000} },
+			"warn not proven: other traffic is on priority 5 of b.rail0 (2000000 bytes, 1000000 were sent), and priority 0 had bytes enough to hide them", 0},
+		"not counted": {func(w *lanesOf, _ *fabric.Fabric) { w.nics["aeth0"].names = "" }, "skip no per-priority counters on a.rail0", 0},
+		"no class":    {func(_ *lanesOf, f *fabric.Fabric) { f.Hosts[0].NICs[0].QoS, f.Hosts[1].NICs[0].QoS = nil, nil }, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, f := newLanes(), lossless(two())
+			f.Links = f.Links[:1]
+			c.change(w, f)
+			all, passes, class := "", 0, (*int)(nil)
+			for _, r := range measure(t, f, w, Options{Only: []Check{CheckTCP}}) {
+				switch r.Item {
+				case ClassCounted:
+					all += string(r.Verdict) + " " + r.Found + r.Cause + "\n"
+					if r.Verdict == Pass {
+						passes++
+						if m := r.Counters[1]; m.Counter != "rx_prio5_bytes" || m.AtLeast != 1e6 || *r.Setup.TrafficClass != 160 {
+							t.Errorf("%+v", r)
+						}
+					}
+				case Throughput:
+					class = r.Setup.TrafficClass
+				}
+			}
+			if !strings.Contains(all, c.want) || passes != c.passes || (c.want == "") != (all == "") {
+				t.Errorf("%d passes:\n%s", passes, all)
+			}
+			want := probe.Class{TrafficClass: 160, Priority: 5}
+			if c.want == "" {
+				want = probe.Class{}
+			}
+			if len(w.sent) != 2 || w.sent[0] != want || w.sent[1] != want || (class != nil) != (c.want != "") {
+				t.Errorf("sent in %+v, and said %v", w.sent, class)
+			}
+		})
+	}
+}
+
+// TestCongestionOfAGroupIsNamed by link, while all its links send at once.
+func TestCongestionOfAGroupIsNamed(t *testing.T) {
+	w, f := newLanes(), lossless(two())
+	for _, l := range f.Links {
+		l.PortGroup = "p0"
+	}
+	w.nics["aeth1"].more = []probe.Statistic{{Name: "rx_prio5_pause", Counts: probe.PauseFrames, Priority: 5}}
+	w.nics["beth1"].more = []probe.Statistic{{Name: "tx_prio5_pause", Counts: probe.PauseFrames, Sent: true, Priority: 5}}
+	runs := map[string]int{}
+	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+		w.move(h, s.Netdev, 1000, 2e6)
+		w.carry(h, s.Netdev, s.TrafficClass>>2, 1000)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if runs[h+s.Netdev]++; h+s.Netdev == "aeth1" && runs["aeth1"] == 2 { // the second time is that of the group
+			w.nics["aeth1"].more[0].Value += 9
+			w.nics["beth1"].more[0].Value += 9
+		}
+		return probe.TCPResult{}, nil
+	})
+	var said []string
+	for _, r := range measure(t, f, w, Options{Only: []Check{CheckTCP}}) {
+		if r.Item == Congested {
+			said = append(said, fmt.Sprintf("%s %s %s → %s: %s %s", r.Subject.Name, r.Object, r.Host, r.Peer, r.Verdict, r.Cause))
+		}
+	}
+	const want = "rail1 p0 a → b: warn b.rail1 pauses a.rail1 (9 PFC frames of priority 5)"
+	if len(said) != 1 || !strings.HasPrefix(said[0], want) {
+		t.Errorf("%q", said)
+	}
+}
+
 // TestCongestionIsNamed: who pauses whom, storms, drops and marks, with the counters that show it.
 func TestCongestionIsNamed(t *testing.T) {
 	stat := func(name string, counts probe.Counted, sent bool, priority int) probe.Statistic {
@@ -306,6 +397,7 @@ func TestCongestionIsNamed(t *testing.T) {
 			}
 			on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 				w.move(h, s.Netdev, 1000, 2e6)
+				w.carry(h, s.Netdev, s.TrafficClass>>2, 1000)
 				time.Sleep(3 * time.Second) // to start both ends and to wait for late counters: the share of pauses is that of the sending
 				for _, at := range []string{"a", "b"} {
 					n := w.nics[at+"eth0"]
@@ -392,7 +484,7 @@ func TestATestIsMeasuredWithoutPriorities(t *testing.T) {
 	for _, r := range measure(t, f, v, Options{Only: []Check{CheckTCP, CheckVerbs}}) {
 		got[fmt.Sprintf("%s %s %t", r.Item, r.Verdict, strings.Contains(r.Cause, "input/output error"))]++
 	}
-	if got["throughput pass false"] != 2 || got["perftest pass false"] != 4 || got["class fail true"] != 4 || got["congestion warn true"] != 6 || len(got) != 4 {
+	if got["throughput pass false"] != 2 || got["perftest pass false"] != 4 || got["class fail true"] != 6 || got["congestion warn true"] != 6 || len(got) != 4 {
 		t.Error(got)
 	}
 }

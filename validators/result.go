@@ -159,7 +159,7 @@ type Setup struct {
 	From              *UsedPort `json:"from,omitempty"`               // the client's
 	To                *UsedPort `json:"to,omitempty"`                 // the server's
 	RDMAMTU           int       `json:"rdma_mtu_bytes,omitempty"`
-	TrafficClass      *int      `json:"traffic_class,omitempty"` // of RoCE packets: DSCP<<2 | ECN; nil: not of RDMA
+	TrafficClass      *int      `json:"traffic_class,omitempty"` // asked for: DSCP<<2 | ECN; nil: the kernel's default
 	ServiceLevel      *int      `json:"service_level,omitempty"` // of RDMA packets, the priority in a VLAN's tag
 	MessageBytes      int64     `json:"message_bytes,omitempty"`
 	Ranks             int       `json:"ranks,omitempty"`

@@ -40,17 +40,12 @@ func (t *trial) tcp(ctx context.Context) {
 	}
 }
 
-// throughput measures one direction. A second result names congestion, if there was any.
+// throughput measures one direction, in the class of the sending NIC. Further results say on which priority its bytes were counted, and name
+// congestion, if there was any.
 func (t *trial) throughput(ctx context.Context, from, to side, p pair) []Result {
 	res := t.result(CheckTCP, Throughput, from.host, to.host)
 	w := t.watch(ctx, from.tap(), to.tap())
 	w.sends = t.path.Validate.TCP.Duration
-	return append([]Result{t.transferred(ctx, res, from, to, p)},
-		w.congested(ctx, res, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{})...)
-}
-
-// transferred sends, and judges the throughput by the counters of both ports and its threshold.
-func (t *trial) transferred(ctx context.Context, res Result, from, to side, p pair) Result {
 	before, err := t.ports(ctx, [2]side{from, to})
 	var sent, got probe.TCPResult
 	if err == nil {
@@ -61,12 +56,29 @@ func (t *trial) transferred(ctx context.Context, res Result, from, to side, p pa
 		port, err = t.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
 	}
 	if err != nil {
-		return res.unmeasured(err.Error(), "")
+		res = res.unmeasured(err.Error(), "")
+	} else {
+		res = t.transferred(res, from, sent, got, port)
 	}
+	out := []Result{res}
+	if got.Bytes > 0 {
+		if class := w.classed(ctx, res, from, load{probe.Bytes, uint64(got.Bytes), classOf(from).TrafficClass}); class != nil {
+			out = append(out, *class)
+		}
+	}
+	return append(out, w.congested(ctx, t.result(CheckTCP, Congested, from.host, to.host), [2]*fabric.NIC{from.spec, to.spec},
+		[2]func([]string) Movement{})...)
+}
+
+// transferred judges the throughput by the counters of both ports and its threshold.
+func (t *trial) transferred(res Result, from side, sent, got probe.TCPResult, port proof) Result {
 	rate := Measurement{Name: MetricThroughput, Value: got.Gbps, Unit: Gbps, Threshold: t.threshold(t.path)}
 	res.Values = []Measurement{rate, {Name: MetricRetransmits, Value: float64(sent.Retransmits)},
 		{Name: MetricDuration, Value: got.Elapsed.Seconds(), Unit: Seconds}}
 	res.Setup = &Setup{Streams: got.Streams, CongestionControl: sent.Congestion}
+	if class := classOf(from); class != (probe.Class{}) {
+		res.Setup.TrafficClass = &class.TrafficClass
+	}
 	res.Counters = port.counters
 	switch {
 	case got.Bytes == 0:
@@ -94,7 +106,7 @@ func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p 
 	}
 	sent, err = probe.SendTCP.Call(ctx, r.fleet, from.host,
 		probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
-			Token: token, Streams: c.Streams, Duration: c.Duration})
+			Token: token, Streams: c.Streams, Duration: c.Duration, Class: classOf(from)})
 	if err != nil {
 		return sent, got, fmt.Errorf("host %s: %w", from.host, err)
 	}

@@ -276,28 +276,10 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	res.Setup.RDMAMTU = m.report.MTU
 	m.value.Threshold = t.verbsThreshold(test, from, to)
 	res.Values = []Measurement{m.value}
-	if class := t.perftestClass(ctx, test, w, m, from, to); class != nil {
+	if class := w.classed(ctx, res, from.side, load{probe.Packets, m.packets(), spec.TrafficClass}); class != nil {
 		more = append(more, *class)
 	}
 	return t.judgeVerbs(ctx, res, before, m, from, to, client), append(more, t.congestion(ctx, test, w, before, from, to)...)
-}
-
-// perftestClass judges on which priority both ports counted the packets of a test; nil if the sender has no class.
-func (t *trial) perftestClass(ctx context.Context, test perftest.Test, w watched, m measurement, from, to port) *Result {
-	res := t.result(CheckVerbs, ClassCounted, from.host, to.host)
-	res.Object = string(test)
-	if unproven(from.spec.QoS, from.side) != "" {
-		return nil
-	}
-	switch why := w.uncounted(); {
-	case w.err != nil:
-		res = res.unmeasured(w.err.Error(), "")
-	case why != "":
-		res = res.skips(NoPriorities, why)
-	default:
-		res = w.counted(ctx, res, from.spec.QoS, m.packets())
-	}
-	return &res
 }
 
 // congestion names what slowed a test, also one that failed.
