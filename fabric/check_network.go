@@ -39,7 +39,7 @@ func (c *checker) checkNetwork(n *Network) {
 	if n.Routed {
 		c.checkRouted(n)
 	}
-	c.checkMembers(n)
+	c.checkSameClass(n)
 }
 
 func members(n int) string {

@@ -159,9 +159,9 @@ func (c *checker) checkEnds(l *Link, a, b *NIC) {
 	}
 }
 
-// checkMembers reports members of a network whose classes differ: each may send to each other. A member without a class gets a warning,
+// checkSameClass reports members of a network whose classes differ: each may send to each other. A member without a class gets a warning,
 // because it may not speak RDMA, but it drops packets where others pause.
-func (c *checker) checkMembers(n *Network) {
+func (c *checker) checkSameClass(n *Network) {
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]
