@@ -361,7 +361,10 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 	}
 	if a.one != nil && !slices.Contains(a.one, s) {
 		near := env.Nearest(s, a.one)
-		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), didYouMean(near)), &replacement{s, near}}
+		if within := slices.DeleteFunc(slices.Clone(a.one), func(one string) bool { return !strings.Contains(one, strings.ToLower(s)) }); len(within) == 1 && len(s) > 3 {
+			near = within[0] // networkd is systemd-networkd
+		}
+		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s%s", a.name, alternatives(a.one), a.hint(), didYouMean(near)), &replacement{s, near}}
 	}
 	if shape, has := shapes()[a.shape]; has {
 		if !shape.exact {

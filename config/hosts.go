@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -25,6 +26,9 @@ var (
 	hostSysctls = []string{"net", "vm", "kernel", "fs"}
 	sysctlRoots = append([]string{"ipv4", "ipv6"}, hostSysctls...)
 )
+
+// dottedNumbers is a mistyped IPv4 address: ssh would look it up as a name, or take 10.1 for 10.0.0.1.
+var dottedNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+(\.[0-9]*)+$`) })
 
 // hosts expands hosts and their NICs, and decodes the attributes of NICs that use no other NIC.
 func (l *loader) hosts() {
@@ -65,6 +69,10 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 			"An address must not contain spaces or begin with '-': ssh would read it as an option.")
 	} else if cure := plainAddress(h.Address); cure != "" {
 		l.errorf(l.ranges[h.At("address")], "Address not allowed", "address must be only a name or an IP address, not %q. Write %s.", h.Address, cure)
+	}
+	if _, err := netip.ParseAddr(h.Address); err != nil && dottedNumbers().MatchString(h.Address) {
+		l.errorf(l.ranges[h.At("address")], "Address not allowed", "%q looks like an IPv4 address, but is none: it needs four numbers from 0 to 255, "+
+			"without leading zeros.", h.Address)
 	}
 	hi.s = i.s.with("self", self(i, cty.StringVal(h.Address), labels(h)))
 	l.insts = append(l.insts, hi)

@@ -58,6 +58,11 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 		}
 	}
 	subnet := l.linkSubnet(n)
+	if a, b := l.nics[n.Endpoints[0]], l.nics[n.Endpoints[1]]; len(n.Subnet) > 0 && a.AddressesSet && b.AddressesSet && a != b {
+		l.errorf(l.ranges[n.At("subnet")], "Conflicting addresses", "%s and %s have addresses, but link %s also assigns them some from %s. "+
+			"Remove subnet, or addresses at both ends.", a.Ref(), b.Ref(), n.Title(), n.Subnet[0])
+		subnet = false
+	}
 	for at, r := range n.Endpoints {
 		nic := l.nics[r]
 		if nic.MTU == 0 {

@@ -386,11 +386,14 @@ var parserHints = []struct {
 	at      string // matches the text where the parser stopped
 	cure    string
 }{
+	{"Missing newline after argument", `^(or|and|not|is|in|then|else|if)\b`, "The operators are ||, &&, !, == and CONDITION ? a : b."},
+	{"Missing newline after argument", `^(_\d|[xX][0-9a-fA-F])`, "Numbers have decimal digits alone: 9000."},
 	{"Missing newline after argument", "", "Put each argument on its own line. Text needs quotes, and numbers have no units."},
 	{"Missing key/value separator", "^}", "An object has keys: { a = 1 }. A variable is var.name, without braces."},
 	{"Missing key/value separator", "", `A block has no equals sign: host "a" { … }.`},
 	{"Invalid number literal", "", "Addresses and other text need quotes."},
-	{"Invalid block definition", "^=", `Remove it: nic "rail0" { … }.`},
+	{"Invalid block definition", "^=", `Remove it: name "label" { … }.`},
+	{"Invalid block definition", `^\[`, `Write braces: name "label" { … }.`},
 	{"Invalid block definition", "", "An attribute needs an equals sign: name = value."},
 	{"Argument or block definition required", "^}", "There is one closing brace too many, here or above."},
 	{"Argument or block definition required", `^[\w-]+ *(:|=>|==)`, "Write one equals sign: name = value."},
@@ -400,23 +403,25 @@ var parserHints = []struct {
 	{"Missing item separator", "", "If the list ends before this, its closing bracket is missing."},
 	{"Unbalanced parentheses", "^,", "A list has square brackets: [a, b]."},
 	{"Invalid expression", `^\s`, "The value is missing."},
+	{"Invalid expression", `^\?`, "For a value that may be missing, write try(a, b) or coalesce(a, b)."},
+	{"Invalid expression", `^\*`, "A comment that begins with /* ends with */."},
+	{"Invalid expression", "^>", "An arrow is =>, as in { for k, v in m : k => v }."},
 	{"Invalid expression", "^,", "There is one comma too many."},
 	{"Unterminated template string", "", "A text that begins with <<EOT ends with a line that has only EOT."},
 	{"Invalid character", `^\$`, "Outside quotes, write var.name instead of ${var.name}."},
 	{"Invalid string literal", "", "A label is a fixed name; for_each makes several instances of a block."},
-	{unclosed, "", "A closing quote is missing on this line."},
 }
-
-// unclosed is the parser's message for every line after a missing quote.
-const unclosed = "Invalid multi-line string"
 
 // hint adds cures to the parser's own messages, and leaves out those that only follow from the one before: on the same line, or
 // after a missing quote.
 func hint(diags hcl.Diagnostics, src []byte) (out hcl.Diagnostics) {
 	for _, d := range diags {
+		if d.Summary == unclosed {
+			return append(out, missingQuote(src, d.Subject.Filename, *d.Subject))
+		}
 		if n := len(out); n > 0 && d.Subject != nil && out[n-1].Subject != nil {
 			last := out[n-1]
-			if last.Summary == unclosed || last.Severity == d.Severity && last.Subject.Start.Line == d.Subject.Start.Line {
+			if last.Severity == d.Severity && last.Subject.Start.Line == d.Subject.Start.Line {
 				continue
 			}
 		}

@@ -187,6 +187,9 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		case kind == nil:
 			l.unknownName(spec, b, k.Type, k.TypeRange, where)
 			l.lose(k)
+			if _, near := instead(k.Type, spec); len(k.Labels) == 0 && spec.block(near) != nil && spec.block(near).label != "" {
+				l.unnamed[near] = true // of which lose does not know the name
+			}
 			continue
 		case kind.label == "" && len(k.Labels) > 0:
 			l.errorf(k.LabelRanges[0], "Block without a name", "%s blocks have no name: write %s.", k.Type, blockForm(kind))
@@ -196,6 +199,8 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		case kind.label != "" && len(k.Labels) == 0:
 			l.unnamed[k.Type] = true
 			l.errorf(k.DefRange(), "Name missing", "Write %s.", blockForm(kind))
+		case kind.label != "" && !fabric.IsName(k.Labels[0]):
+			l.unnamed[k.Type] = true // its instances are refused
 		case !kind.many && seen[k.Type]:
 			l.duplicate(k.DefRange(), "Duplicate block", "%s has at most one %s block. Merge them.", title(where), k.Type)
 		}
@@ -246,7 +251,7 @@ func instead(name string, in *block) (cure, near string) {
 	return elsewhere(name, in), ""
 }
 
-// elsewhere names the blocks that have the attribute, for an attribute in the wrong block.
+// elsewhere names the blocks that have the attribute, for an attribute in the wrong block, or else what the block has.
 func elsewhere(name string, here *block) string {
 	var in []string
 	var walk func(b *block)
@@ -260,7 +265,7 @@ func elsewhere(name string, here *block) string {
 	}
 	walk(language())
 	if len(in) == 0 {
-		return ""
+		return fmt.Sprintf(" It has %s.", listed(here.names()))
 	}
 	slices.Sort(in)
 	return fmt.Sprintf(" It belongs in %s.", strings.Join(slices.Compact(in), ", "))

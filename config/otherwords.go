@@ -17,14 +17,19 @@ type otherWord struct {
 
 // otherWords are words of Ansible, netplan, ifupdown, NetworkManager, OpenTofu and ssh. The first row that fits counts.
 var otherWords = []otherWord{
-	{"top", "terraform backend", "fabricform keeps no state file. Only required_version can be set.", "fabric",
+	{"top fabric", "terraform tofu backend cloud encryption", "fabricform keeps no state file. Only required_version can be set.", "fabric",
 		`required_version = ">= 0.1.0"`},
-	{"top", "provider required_providers", "fabricform has no providers: remove this block. Each host says how it is reached.",
+	{"fabric", "version min_version minimum_version tofu_version terraform_version", "", "", `required_version = ">= 0.1.0"`},
+	{"top fabric", "provider providers required_providers provider_meta", "fabricform has no providers: remove this block. Each host says how it is reached.",
 		"host", `ssh { user = "root" }`},
 	{"top", "resource", "A block has one label, its name, and the type is its first word, as in host, link and network.", "",
 		`host "a" {}`},
-	{"top", "data", "A local can read a file.", "locals", `hosts = jsondecode(file("hosts.json"))`},
-	{"top", "module", "All *.hcl files of the directory are one fabric, and for_each repeats a block.", "host",
+	{"top", "data list", "A local can read a file.", "locals", `hosts = jsondecode(file("hosts.json"))`},
+	{"top", "ephemeral", "fabricform keeps no state file that could hold a secret: a sensitive variable is enough.", "variable", `sensitive = true`},
+	{"top", "action handler handlers tasks task playbook", "fabricform runs no commands of yours on the hosts: remove this block.", "", ""},
+	{"top", "run mock_provider mock_resource mock_data override_resource override_data override_module assert",
+		"Tests need no blocks: `fabricform validate` checks the files, and `fabricform lab up` builds the fabric without hardware. Remove this block.", "", ""},
+	{"top", "module component deployment stack", "All *.hcl files of the directory are one fabric, and for_each repeats a block.", "host",
 		`for_each = toset(["gpu00", "gpu01"])`},
 	{"top", "moved import removed check", "fabricform keeps no state file: remove this block.", "", ""},
 	{"top", "local", "", "", `locals {}`},
@@ -41,6 +46,7 @@ var otherWords = []otherWord{
 		`for_each = toset(["gpu00", "gpu01"])`},
 	{"", "lifecycle provisioner triggers ignore_changes", "fabricform leaves alone what no block mentions.", "", ""},
 	{"", "dynamic", "Put for_each into the block itself, without dynamic and content.", "nic", `for_each = toset(["rail0", "rail1"])`},
+	{"", "description desc comment comments note notes", "Write it as a comment, which begins with #.", "", ""},
 	{"", "foreach loop with_items", "", "host", `for_each = toset(["gpu00", "gpu01"])`},
 	{"", "disabled disable when", "", "host", `enabled = false`},
 

@@ -38,6 +38,24 @@ func (l *loader) hostRest() {
 			l.hostBlock(hi, k, s)
 		}
 	}
+	l.machines()
+}
+
+// machines reports hosts that are reached in the same way, and so are one machine.
+func (l *loader) machines() {
+	type way struct {
+		address, jump string
+		port          int
+	}
+	seen := map[way]string{}
+	for _, h := range l.f.Hosts {
+		w := way{strings.ToLower(h.Address), h.SSH.ProxyJump, h.SSH.Port}
+		if first := seen[w]; first != "" && !h.Invalid {
+			l.errorf(l.ranges[h.At("address")], "Same machine", "Hosts %s and %s have the same address, %s: both would be one machine. "+
+				"Give each host its own address, or merge their blocks.", first, h.Name, h.Address)
+		}
+		seen[w] = h.Name
+	}
 }
 
 func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
@@ -173,7 +191,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 			r.Invalid = !l.own(r.NIC, h, r.Block, "nic")
 		case r.Via.IsValid():
 			r.NIC = reaches(h, r.Via)
-			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid && !h.Invalid {
+			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid && !h.Invalid && !l.unnamed["nic"] {
 				l.errorf(l.ranges[r.At("via")], "Unreachable gateway",
 					"via %s is in no declared subnet of host %s. Correct via, or set nic and on_link = true.", r.Via, h.Name)
 			}

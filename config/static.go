@@ -56,6 +56,9 @@ var roots = map[string]string{
 // otherRoots are words for the first part of a reference.
 var otherRoots = map[string]string{"variable": "var", "variables": "var", "vars": "var", "locals": "local", "hosts": "host"}
 
+// truth has the words for true and false in YAML, and in Python.
+var truth = map[string]string{"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
+
 func (l *loader) reference(t hcl.Traversal, s scope) {
 	root, r := t.RootName(), t.SourceRange()
 	name, named := second(t)
@@ -102,6 +105,9 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			near, cure = "", fmt.Sprintf(" %s is a function: write %s(…).", root, root)
 		case slices.Contains(sysctlRoots, root):
 			near, cure = "", fmt.Sprintf(" A key with dots needs quotes: %q.", written(t))
+		case truth[strings.ToLower(root)] != "" && len(t) == 1:
+			near = truth[strings.ToLower(root)]
+			cure = fmt.Sprintf(" Did you mean %s?", near)
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}

@@ -116,6 +116,8 @@ func (a *attribute) hint() string {
 		return " Write 100."
 	case "mtu":
 		return " Write 9000."
+	case "transport":
+		return ` RDMA, also over RoCE, is "ib", and TCP is "socket".`
 	case "qos":
 		return " Write qos.lossless."
 	case "ets":

@@ -25,8 +25,12 @@ func (c *checker) checkLink(l *Link) {
 			return
 		}
 	}
+	both := l.MTU != 0 && a.MTU == b.MTU && a.MTU != l.MTU
+	if both {
+		c.errorf(l.At("mtu"), "MTU differs from the NICs'", "Link %s has mtu %d, but both ends have %d. Set mtu in one place.", l.Title(), l.MTU, a.MTU)
+	}
 	for _, n := range []*NIC{a, b} {
-		if l.MTU != 0 && n.MTU != l.MTU {
+		if l.MTU != 0 && n.MTU != l.MTU && !both {
 			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Title(),
 				l.MTU, n.Ref(), n.MTU)
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Sensitive is shown instead of a sensitive value.
@@ -72,16 +74,47 @@ func (s Secrets) Reveal(raw []byte) []byte {
 // Mask shows placeholders and salts as Sensitive. With its salt, a hash tells whether a guess of the value is right.
 func Mask(text []byte) []byte { return masked().ReplaceAll(text, []byte(Sensitive)) }
 
-// Redact removes the values from a text that somebody else wrote, such as a program's log.
+// shortSecret is the length in characters below which a value is part of too many words: without the letter a, no message can be read.
+const shortSecret = 4
+
+// Redact removes the values from a text that somebody else wrote, such as a program's log. A value of less than four characters is
+// removed where no letter or digit is beside it.
 func (s Secrets) Redact(text string) string {
 	// The longest first: one value may contain another.
 	byLength := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 	for _, v := range slices.SortedFunc(maps.Values(s), byLength) {
-		if v != "" {
+		switch {
+		case v == "":
+		case utf8.RuneCountInString(v) < shortSecret:
+			text = redactWord(text, v)
+		default:
 			text = strings.ReplaceAll(text, v, Sensitive)
 		}
 	}
 	return text
+}
+
+// redactWord removes a value where it is a word of its own.
+func redactWord(text, v string) string {
+	part := func(r rune, size int) bool { return size > 0 && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+	var out strings.Builder
+	for done := 0; ; {
+		i := strings.Index(text[done:], v)
+		if i < 0 {
+			return out.String() + text[done:]
+		}
+		at := done + i
+		end := at + len(v)
+		out.WriteString(text[done:at])
+		if part(utf8.DecodeLastRuneInString(text[:at])) || part(utf8.DecodeRuneInString(text[end:])) {
+			_, size := utf8.DecodeRuneInString(text[at:])
+			out.WriteString(text[at : at+size])
+			done = at + size
+			continue
+		}
+		out.WriteString(Sensitive)
+		done = end
+	}
 }
 
 // SensitiveNCCL returns the names of the NCCL variables that have a sensitive value on any host.

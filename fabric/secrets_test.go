@@ -39,6 +39,26 @@ func TestLongerValuesAreRedactedFirst(t *testing.T) {
 	}
 }
 
+// TestAShortValueIsRedactedAsAWord: a value of one letter would otherwise leave no word of a message.
+func TestAShortValueIsRedactedAsAWord(t *testing.T) {
+	s := Secrets{}
+	for _, v := range []string{"a", "r1", "--", "é", "four"} {
+		s.Hide(v, salt)
+	}
+	for text, want := range map[string]string{
+		`host "a" has a rail, a-b and NCCL_X=a`: `host "(sensitive)" has (sensitive) rail, (sensitive)-b and NCCL_X=(sensitive)`,
+		"rack r1 is not r12 or xr1, r1":         "rack (sensitive) is not r12 or xr1, (sensitive)",
+		"caféé é éé":                            "caféé (sensitive) éé",
+		"x --- y -- z":                          "x (sensitive)- y (sensitive) z",
+		"fourteen":                              "(sensitive)teen",
+		"":                                      "",
+	} {
+		if got := s.Redact(text); got != want {
+			t.Errorf("%q is redacted as %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestOnlyThePlannedValueIsTaken: the fabric that is loaded anew has other salts.
 func TestOnlyThePlannedValueIsTaken(t *testing.T) {
 	f := &Fabric{Secrets: Secrets{}, Hosts: []*Host{{Name: "a"}}}

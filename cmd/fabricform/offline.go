@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -88,26 +89,26 @@ func fmtCommand(a *app) *cobra.Command {
 	var check, diff, below bool
 	c := &cobra.Command{
 		Use: "fmt [FABRIC]", Short: "Rewrite the files in canonical form", Args: cobra.MaximumNArgs(1),
-		Long: "Rewrites the files in canonical form and prints the names of those that changed. If FABRIC is -, it reads standard input " +
-			"and prints the canonical form.",
+		Long: "Rewrites the files in canonical form and prints the names of those that changed. A file that is a link to a file outside of " +
+			"FABRIC is not rewritten, unless FABRIC is that link. If FABRIC is -, fmt reads standard input and prints the canonical form.",
 		Example: "  fabricform fmt\n  fabricform fmt -recursive fabrics/\n  fabricform fmt -check -diff examples/roce-pair.hcl\n" +
 			"  fabricform fmt - < draft.hcl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := fabricArg(args)
-			if path == "-" {
+			root := fabricArg(args)
+			if root == "-" {
 				return a.formatInput(cmd.InOrStdin(), check, diff)
 			}
 			files := config.Files
 			if below {
 				files = config.FilesBelow
 			}
-			paths, err := files(path)
+			paths, err := files(root)
 			if err != nil {
 				return err
 			}
 			changed, broken, failed := 0, false, error(nil)
 			for _, path := range paths {
-				differs, err := a.format(path, !check, diff)
+				differs, err := a.format(root, path, !check, diff)
 				var printed *exit
 				if errors.As(err, &printed) {
 					broken = true // its errors were printed; continue with the other files
@@ -126,7 +127,7 @@ func fmtCommand(a *app) *cobra.Command {
 				return exitWith(exitError)
 			}
 			if check && changed > 0 {
-				by := fabric.Invocation{Path: path, Dir: a.dir}
+				by := fabric.Invocation{Path: root, Dir: a.dir}
 				if below {
 					by.Flags = []string{"-recursive"}
 				}
@@ -161,8 +162,8 @@ func (a *app) formatInput(stdin io.Reader, check, diff bool) error {
 }
 
 // format reports whether a file differs from its canonical form. It writes that form and prints the
-// difference if asked to.
-func (a *app) format(path string, write, diff bool) (differs bool, err error) {
+// difference if asked to. root is what the operator named: the file, or a directory that has it.
+func (a *app) format(root, path string, write, diff bool) (differs bool, err error) {
 	src, err := config.ReadFile(path)
 	if err != nil {
 		return false, err
@@ -172,9 +173,33 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 		return false, err
 	}
 	if write {
+		err = a.inside(root, path)
+	}
+	if write && err == nil {
 		err = rewrite(path, want)
 	}
-	return true, err
+	return err == nil, err
+}
+
+// inside returns an error if a file of a directory is a link to a file outside of it: who formats a directory may not expect, or may not
+// know, what else it leads to.
+func (a *app) inside(root, path string) error {
+	if root == path {
+		return nil
+	}
+	in, err := resolved(root)
+	if err != nil {
+		return err
+	}
+	at, err := resolved(path)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(in, at); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is a link to %s, which is outside of %s, so that file was not rewritten: run %s to rewrite it",
+			path, at, filepath.Clean(root), fabric.Invocation{Path: path, Dir: a.dir}.Hint("fmt"))
+	}
+	return nil
 }
 
 // canonical returns the canonical form of a file's text. It prints the file's problems, and the difference if asked to.
@@ -189,6 +214,15 @@ func (a *app) canonical(name string, src []byte, diff bool) ([]byte, error) {
 		}
 	}
 	return want, nil
+}
+
+// resolved is a path without links, from the root.
+func resolved(path string) (string, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 // rewrite replaces the file's text and keeps its mode. If the disk is full, the old text stays.

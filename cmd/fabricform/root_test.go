@@ -114,7 +114,6 @@ func TestChdirComesFirst(t *testing.T) {
 	}
 }
 
-// TestFmtOfATreeAndOfAStream: fmt -recursive and fmt -.
 // TestFmtGoesOnBesideFilesThatCannotBeRead: a link to nothing and a device are named, and neither blocks nor ends it.
 func TestFmtGoesOnBesideFilesThatCannotBeRead(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -138,6 +137,58 @@ func TestFmtGoesOnBesideFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestFmtWritesNoFileOutside: through a link that leads out of the directory, unless the link itself is named.
+func TestFmtWritesNoFileOutside(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const draft, canonical = "locals {\na = 1\n}\n", "locals {\n  a = 1\n}\n"
+	for _, name := range []string{"outside.hcl", "fabrics/common.hcl", "fabrics/one/f.hcl"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(draft), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"fabrics/one/out.hcl": "../../outside.hcl", "fabrics/one/shared.hcl": "../common.hcl", "way-in": "fabrics"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	run := func(args ...string) error {
+		root := rootCommand(&app{out: view.New(io.Discard), err: view.New(io.Discard)})
+		root.SetArgs(args)
+		return root.Execute()
+	}
+	is := func(name, want string) {
+		t.Helper()
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%s: %v: %q", name, err, got)
+		}
+	}
+	want := "way-in/one/out.hcl is a link to " + dir + "/outside.hcl, which is outside of way-in, so that file was not rewritten: run `fabricform fmt way-in/one/out.hcl` to rewrite it"
+	if err := run("fmt", "--recursive", "way-in/"); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	is("outside.hcl", draft)
+	is("fabrics/common.hcl", canonical)
+	is("fabrics/one/f.hcl", canonical)
+	if err := run("fmt", "fabrics/one/out.hcl"); err != nil {
+		t.Error(err)
+	}
+	is("outside.hcl", canonical)
+	if info, err := os.Lstat("fabrics/one/out.hcl"); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Error(info, err)
+	}
+	if err := run("fmt", "--recursive", "way-in/"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFmtOfATreeAndOfAStream: fmt -recursive and fmt -.
 func TestFmtOfATreeAndOfAStream(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

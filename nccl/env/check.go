@@ -2,6 +2,7 @@ package env
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -105,7 +106,7 @@ func Check(name, value string, c Context) []Finding {
 		}
 	}
 	k.special()
-	if c.Fleet && v.PerHost {
+	if c.Fleet && v.PerHost && !slices.ContainsFunc(k.out, func(f Finding) bool { return f.Severity == Error }) {
 		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name),
 			"A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each "+
 				"host.")

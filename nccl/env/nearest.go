@@ -10,7 +10,7 @@ import (
 // maxName bounds the work for one name, in bytes.
 const maxName = 64
 
-// Nearest returns the name that is at most two typing errors away from what somebody wrote, and at most one in three letters,
+// Nearest returns the name that is at most two typing errors away from what somebody wrote, and at most one in two letters,
 // without regard to case; "" if there is none. If several are equally near, it returns the first in byte order.
 func Nearest(name string, names []string) string {
 	best, at := "", 3
