@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -67,12 +68,18 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 			if ctx.Err() != nil {
 				return k, r.silentAgent()
 			}
+			all := len(found)
+			found = slices.DeleteFunc(found, func(s ssh.Signer) bool { _, is := r.accepts.tooShort(s.PublicKey()); return is })
 			for i, s := range found {
 				if s, ok := s.(ssh.AlgorithmSigner); ok {
 					found[i] = agentSigner{s, &k.asking}
 				}
 			}
-			k.tried = append(k.tried, fmt.Sprintf("agent (%d keys)", len(found)))
+			said := fmt.Sprintf("agent (%d keys", len(found))
+			if short := all - len(found); short > 0 {
+				said += fmt.Sprintf(", and %d that RequiredRSASize refuses", short)
+			}
+			k.tried = append(k.tried, said+")")
 			signers = append(signers, found...)
 		}
 	}
@@ -81,6 +88,10 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 		var locked *ssh.PassphraseMissingError
 		switch {
 		case err == nil:
+			if why, is := r.accepts.tooShort(s.PublicKey()); is {
+				k.tried = append(k.tried, path+" ("+why+": not used)")
+				continue
+			}
 			k.tried = append(k.tried, path)
 			signers = append(signers, s)
 		case errors.As(err, &locked):

@@ -220,6 +220,10 @@ func (r resolved) login(ctx context.Context, dial func(context.Context, string, 
 	if err != nil {
 		return nil, nil, &Error{Host: r.Name, Op: "check host key", Err: err}
 	}
+	offered, err := r.accepts.config()
+	if err != nil {
+		return nil, nil, &Error{Host: r.Name, Op: "log in to " + addr, Err: err}
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.ConnectTimeout)
 	defer cancel()
 	keys, err := r.keys(ctx)
@@ -237,9 +241,7 @@ func (r resolved) login(ctx context.Context, dial func(context.Context, string, 
 		User: r.User, Auth: keys.methods, HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
 			proven = key
 			return check(name, remote, key)
-		}, HostKeyAlgorithms: algorithms,
-		// The default, a post-quantum exchange, costs the client ten times as much CPU.
-		Config: ssh.Config{KeyExchanges: []string{ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeMLKEM768X25519}},
+		}, HostKeyAlgorithms: algorithms, Config: offered,
 	}
 	sc, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if !stop() && err == nil {

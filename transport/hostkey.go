@@ -85,6 +85,10 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 		return nil, nil, fmt.Errorf("read known_hosts: %w", err)
 	}
 	keys = slices.DeleteFunc(keys, func(k knownKey) bool { return k.key.Type() == dsa })
+	asked, err := r.accepts.ofHost(algorithms(keys))
+	if err != nil {
+		return nil, nil, err
+	}
 	check := ssh.CertChecker{
 		IsHostAuthority: func(key ssh.PublicKey, _ string) bool {
 			return slices.ContainsFunc(keys, func(k knownKey) bool { return k.authority && blob(k.key) == blob(key) })
@@ -114,11 +118,11 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 	}
 	hostPort = net.JoinHostPort(host, port)
 	return func(_ string, remote net.Addr, key ssh.PublicKey) error {
-		if c, is := key.(*ssh.Certificate); is && weak(c.Signature.Format) {
-			return fmt.Errorf("the certificate of the host's key is signed by %s, which can be forged: sign it again by rsa-sha2-512 or Ed25519", c.Signature.Format)
+		if err := r.accepts.checkKey(key); err != nil {
+			return err
 		}
 		return r.explain(check.CheckHostKey(hostPort, remote, key), hostPort, key)
-	}, algorithms(keys), nil
+	}, asked, nil
 }
 
 func (r resolved) explain(err error, hostPort string, key ssh.PublicKey) error {

@@ -83,8 +83,8 @@ func key(t *testing.T, path string) (ed25519.PrivateKey, ssh.PublicKey) {
 	return priv, key
 }
 
-// openssh starts the server; authority, where it is not nil, signs its host key.
-func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
+// openssh starts the server; authority, where it is not nil, signs its host key. Further lines go into its configuration.
+func openssh(t *testing.T, authority ed25519.PrivateKey, further ...string) *server {
 	t.Helper()
 	sshd := "/usr/sbin/sshd"
 	if _, err := os.Stat(sshd); err != nil {
@@ -117,7 +117,7 @@ func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
 		s.certify(authority)
 		config += "HostCertificate " + s.path("host-cert.pub") + "\n"
 	}
-	s.write("config", config)
+	s.write("config", config+strings.Join(further, ""))
 	cmd := exec.Command(sshd, "-D", "-E", s.path("log"), "-f", s.path("config"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ type resolved struct {
 	revoking      []string // further known_hosts files, of which only @revoked lines count
 	revoked       []string // RevokedHostKeys of ssh_config
 	hostKeyAlias  string
+	accepts       accepts
 	keyName       string // name of the host in known_hosts, if Address is Via
 	proxyCommand  string // as ssh_config(5) has it, with its tokens; "" if there is none
 	parsed        *knownFiles
@@ -94,6 +95,15 @@ func (d *Dialer) fill(h hop) (resolved, error) {
 		r.knownHosts, r.revoking = []string{t.KnownHosts}, global
 	}
 	r.revoked = strings.Fields(one("revokedhostkeys"))
+	list := func(key string) []string {
+		if v := one(key); v != "" {
+			return strings.Split(v, ",")
+		}
+		return nil
+	}
+	r.accepts = accepts{hostKeys: list("hostkeyalgorithms"), authorities: list("casignaturealgorithms"),
+		exchanges: list("kexalgorithms"), ciphers: list("ciphers"), macs: list("macs")}
+	r.accepts.rsaBits, _ = strconv.Atoi(one("requiredrsasize")) // 0 before OpenSSH 9.1
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}

@@ -58,6 +58,7 @@ func (s *sshConfig) ask(ctx context.Context, t Target) (conf map[string][]string
 			return nil, "", err
 		}
 		s.tells = searchFiles(said)
+		s.tells.drop(conf)
 		a := &answer{name: q.name, conf: conf}
 		if group, known := s.tells.group(q); known {
 			s.answers = map[question]*answer{group: a}
@@ -81,6 +82,7 @@ func (s *sshConfig) ask(ctx context.Context, t Target) (conf map[string][]string
 		if err != nil {
 			return nil, "", err
 		}
+		s.tells.drop(conf)
 		a.name, a.conf = q.name, conf
 	}
 	return a.conf, a.hostname(q.name), nil
@@ -141,17 +143,28 @@ var (
 // differences is what configuration files contain that can tell hosts apart. It holds all their words, because every
 // comparison of ssh with a host's name is with a word of a file: patterns of Host and Match, jump hosts.
 type differences struct {
-	unclear  bool            // any two hosts may differ: something is not understood, runs programs or looks up names
+	unclear  bool            // any two hosts may differ: something runs programs, looks up names or is not understood
 	names    map[string]bool // words without wildcards
 	patterns []string        // words with wildcards
 	tokens   []string        // patterns of the Host blocks with a value that contains the name of the host; "*" is all hosts
 	again    bool            // the files are read a second time, for what HostName gives (Match final)
+	sets     map[string]bool // keywords that a file has
+	unread   bool            // not all files could be read, so any keyword may be set
+}
+
+// drop removes from an answer what is only ssh's default, of the keywords whose default is not followed.
+func (d *differences) drop(conf map[string][]string) {
+	for _, keyword := range []string{"kexalgorithms", "ciphers", "macs"} {
+		if !d.sets[keyword] && !d.unread {
+			delete(conf, keyword)
+		}
+	}
 }
 
 // group returns the question that stands for all that have the same answer, except for the host's own name. It returns false
 // if that is unknown: the same question may then have another answer the next time.
 func (d *differences) group(q question) (question, bool) {
-	if d.unclear {
+	if d.unclear || d.unread {
 		return q, false
 	}
 	if !plain(q.name) || d.names[q.name] || d.again && len(d.tokens) > 0 || slices.ContainsFunc(d.tokens, func(p string) bool { return matchPattern(q.name, p) }) {
@@ -202,16 +215,14 @@ func matchPattern(s, pattern string) bool {
 
 // searchFiles searches the files that ssh -v says it has read. If it names none, or one that cannot be read, all is unclear.
 func searchFiles(said string) *differences {
-	d := &differences{names: map[string]bool{}}
+	d := &differences{names: map[string]bool{}, sets: map[string]bool{}}
 	files := readingLine().FindAllStringSubmatch(said, -1)
-	d.unclear = len(files) == 0
+	d.unread = len(files) == 0
 	for _, f := range files {
 		text, err := os.ReadFile(f[1])
 		if err != nil || len(text) > 1<<20 || len(f[1]) >= 200 { // ssh prints 200 bytes of a path
-			d.unclear = true
-		}
-		if d.unclear {
-			break
+			d.unread = true
+			continue
 		}
 		d.search(string(text))
 	}
@@ -230,10 +241,11 @@ func (d *differences) search(text string) {
 		}
 		m := keywordOf().FindStringSubmatch(line)
 		if m == nil {
-			d.unclear = true
+			d.unread = true
 			return
 		}
 		keyword, value := strings.ToLower(m[1]), line[len(m[0]):]
+		d.sets[keyword] = true
 		all := words(value)
 		for _, w := range all {
 			if strings.ContainsAny(w, "*?") {
