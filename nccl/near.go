@@ -7,7 +7,6 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/host"
 )
 
 // Findings returns warnings about a host's GPUs and NICs: a rail that is not the nearest NIC of its GPU,
@@ -48,9 +47,7 @@ func Misplaced(t facts.Topology, rails []string) (out []string) {
 	return out
 }
 
-// halves reports functions of a port that are not in the fabric. A port of a DGX Spark is two PCI functions
-// in different PCI domains, each with half of the lanes. Both have the same address within their domain,
-// and neighbouring MAC addresses.
+// halves reports functions of a port that are not in the fabric.
 func halves(h *fabric.Host, ports []Port, snap *facts.Snapshot) (out []string) {
 	for _, n := range h.NICs {
 		i := slices.IndexFunc(ports, func(p Port) bool { return p.NIC == n.Name && p.HCA != "" })
@@ -60,23 +57,11 @@ func halves(h *fabric.Host, ports []Port, snap *facts.Snapshot) (out []string) {
 		}
 		for _, other := range snap.Links {
 			used := slices.ContainsFunc(h.NICs, func(o *fabric.NIC) bool { m := Netdev(snap, o); return m != nil && m.Name == other.Name })
-			if sibling(*l, other) && !used {
+			if facts.OnePort(*l, other) && !used {
 				out = append(out, fmt.Sprintf("%s (%s) is one half of a port, and its other half, %s, is not declared: a job gets half "+
 					"of the port's speed. Declare the other half, or set single = true on %s", n.Name, l.Name, other.Name, n.Name))
 			}
 		}
 	}
 	return out
-}
-
-func sibling(a, b host.Link) bool {
-	domainA, restA, okA := strings.Cut(a.PCI, ":")
-	domainB, restB, okB := strings.Cut(b.PCI, ":")
-	macA, macB := a.PermMAC, b.PermMAC
-	if macA == "" || macB == "" {
-		macA, macB = a.MAC, b.MAC
-	}
-	const block = len("aa:bb:cc:dd:ee:f") // all but the last four bits
-	return okA && okB && domainA != domainB && restA == restB && a.Driver == b.Driver && len(macA) > block && len(macB) > block &&
-		macA[:block] == macB[:block]
 }

@@ -5,7 +5,7 @@ import "github.com/fabricform/fabricform/agent"
 // Served returns this package's methods, for a helper to serve. Measurements that start in one call and end in
 // another are kept in memory in between, and end with the helper.
 func Served() []agent.Served {
-	tcp, verbs, ranks, captures := new(tcpServer), new(verbsServer), new(collectives), new(captureServer)
+	tcp, verbs, ranks, captures, cabling := new(tcpServer), new(verbsServer), new(collectives), new(captureServer), new(cablingServer)
 	return []agent.Served{
 		Ping.Serve(pingAll),
 		ReadCounters.Serve(readCounters),
@@ -27,5 +27,8 @@ func Served() []agent.Served {
 		AwaitTended.Serve(ranks.AwaitTended),
 		StartCapture.Serve(captures.Start),
 		CollectCapture.Serve(captures.Collect),
+		ListenCabling.Serve(cabling.Listen),
+		SendCabling.Serve(cabling.Send),
+		CollectCabling.Serve(cabling.Collect),
 	}
 }

@@ -178,7 +178,8 @@ func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric
 	bridge := "w" + strconv.Itoa(j)
 	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(),
 		Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
-	if err := addBridge(middle, bridge); err != nil {
+	// A cable also carries what bridges stop by default: the frames to 01:80:c2:00:00:0e, of LLDP among others.
+	if err := addBridge(middle, bridge, 1<<0x0e); err != nil {
 		return err
 	}
 	for side, ref := range link.Endpoints {
@@ -191,11 +192,12 @@ func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric
 	return nil
 }
 
-func addBridge(middle *netlink.Handle, name string) error {
+// addBridge adds a bridge. It forwards frames to 01:80:c2:00:00:0X if the bit X of carries is set, as the kernel's group_fwd_mask says.
+func addBridge(middle *netlink.Handle, name string, carries uint16) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
 	attrs.MTU = middleMTU
-	if err := middle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+	if err := middle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, GroupFwdMask: &carries}); err != nil {
 		return fmt.Errorf("create bridge: %w", err)
 	}
 	return up(middle, name)

@@ -32,7 +32,7 @@ func (l *Lab) buildSegment(middle *netlink.Handle, f *fabric.Fabric, k int, n *f
 		if !there {
 			bridge = fmt.Sprintf("n%ds%d", k, len(bridges))
 			bridges[leaf] = bridge
-			if err := addBridge(middle, bridge); err != nil {
+			if err := addBridge(middle, bridge, 0); err != nil {
 				return err
 			}
 		}

@@ -191,6 +191,9 @@ func (b *switchboard) forward(from *port, frame []byte) {
 		remark(frame, from.fault.DSCP)
 	}
 	s.learned[[6]byte(frame[6:12])] = from
+	if len(s.members) > 2 && linkLocal(frame) {
+		return // a switch stops them; a cable does not
+	}
 	if to, known := s.learned[[6]byte(frame[:6])]; known {
 		if to != from {
 			to.send(frame)
@@ -202,6 +205,11 @@ func (b *switchboard) forward(from *port, frame []byte) {
 			to.send(frame)
 		}
 	}
+}
+
+// linkLocal reports whether no bridge may forward the frame: it is for one of the addresses 01:80:c2:00:00:0X (IEEE 802.1Q, table 8-1).
+func linkLocal(frame []byte) bool {
+	return bytes.HasPrefix(frame, []byte{0x01, 0x80, 0xc2, 0, 0}) && frame[5] < 0x10
 }
 
 // send queues a frame for a port's guest, and applies the port's fault. The caller holds the lock.

@@ -1,0 +1,132 @@
+package cabling
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/retry"
+)
+
+// slack is how much longer hosts keep listening than they are asked to, so that a slow connection loses nothing.
+const slack = time.Minute
+
+// Answers are what the hosts answered in one run.
+type Answers struct {
+	Listened time.Duration
+	Ports    map[Port]probe.CablingListeningPort
+	Sent     map[Port]probe.CablingSent
+	Heard    map[string]probe.CablingHeard // by host
+	Failed   map[string]string             // hosts that did not take part to the end, and why
+}
+
+// Listen runs a survey on the hosts: all ports that are not down listen, then the sending ones send, then all listen on for the rest of the
+// time. A host that fails is in Failed. The error is that of ctx.
+func Listen(ctx context.Context, c agent.Caller, s *Survey, listen time.Duration, progress func(string)) (*Answers, error) {
+	token := make([]byte, 16)
+	_, _ = rand.Read(token) // never fails (crypto/rand)
+	r := &round{ctx: ctx, caller: c, survey: s, token: hex.EncodeToString(token), ids: map[string]string{},
+		answers: &Answers{Listened: listen, Ports: map[Port]probe.CablingListeningPort{}, Sent: map[Port]probe.CablingSent{},
+			Heard: map[string]probe.CablingHeard{}, Failed: map[string]string{}}}
+	progress("opening the ports to listen on")
+	r.each(func(host string) error { return r.open(host, listen+slack) })
+	began := time.Now()
+	progress("sending the frames")
+	r.each(r.send)
+	for left := listen - time.Since(began); left > 0 && ctx.Err() == nil; left = listen - time.Since(began) {
+		progress(fmt.Sprintf("listening for what switches say: %s left", left.Round(time.Second)))
+		_ = retry.Pause(ctx, min(left, 5*time.Second)) // ctx is asked below
+	}
+	r.each(r.collect)
+	return r.answers, ctx.Err()
+}
+
+// round is one run of a survey.
+type round struct {
+	ctx     context.Context
+	caller  agent.Caller
+	survey  *Survey
+	token   string
+	mu      sync.Mutex
+	ids     map[string]string // of the hosts' listenings
+	answers *Answers
+}
+
+// each calls do for all hosts in parallel that have not failed.
+func (r *round) each(do func(host string) error) {
+	hosts := map[string]bool{}
+	for _, p := range r.survey.Ports {
+		if r.answers.Failed[p.Host] == "" {
+			hosts[p.Host] = true
+		}
+	}
+	parallel.Each(0, slices.Sorted(maps.Keys(hosts)), func(_ int, host string) {
+		if err := do(host); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.answers.Failed[host] = err.Error()
+		}
+	})
+}
+
+func (r *round) open(host string, longest time.Duration) error {
+	spec := probe.CablingListenSpec{Token: r.token, Duration: longest, Netdevs: []string{}}
+	for _, p := range r.survey.Ports {
+		if p.Host == host && p.State != Down {
+			spec.Netdevs = append(spec.Netdevs, p.Netdev)
+		}
+	}
+	l, err := probe.ListenCabling.Call(r.ctx, r.caller, host, spec)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids[host] = l.ID
+	for _, p := range l.Ports {
+		r.answers.Ports[Port{host, p.Netdev}] = p
+	}
+	return nil
+}
+
+func (r *round) send(host string) error {
+	spec := probe.CablingSendSpec{Token: r.token}
+	for i, p := range r.survey.Ports {
+		if p.Host == host && p.State == Sends {
+			spec.Ports = append(spec.Ports, probe.CablingPort{Netdev: p.Netdev, Number: uint32(i)})
+		}
+	}
+	if len(spec.Ports) == 0 {
+		return nil
+	}
+	sent, err := probe.SendCabling.Call(r.ctx, r.caller, host, spec)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range sent {
+		r.answers.Sent[Port{host, p.Netdev}] = p
+	}
+	return err
+}
+
+func (r *round) collect(host string) error {
+	r.mu.Lock()
+	id := r.ids[host]
+	r.mu.Unlock()
+	if id == "" {
+		return errors.New("it was not listening")
+	}
+	heard, err := probe.CollectCabling.Call(r.ctx, r.caller, host, id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers.Heard[host] = heard
+	return err
+}

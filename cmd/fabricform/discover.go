@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/view"
+)
+
+// The time to listen: a device sends LLDP every 30 s (msgTxInterval of IEEE 802.1AB, 9.2.5.7).
+const (
+	listenDefault = 30 * time.Second
+	listenLongest = 4 * time.Minute
+)
+
+// finding are the flags of commands that find out which port is cabled to which.
+type finding struct {
+	listen  time.Duration
+	options cabling.Options
+}
+
+func (d *finding) flags(c *cobra.Command) {
+	c.Flags().DurationVar(&d.listen, "listen", listenDefault, "`time` to listen; switches name themselves every 30 s")
+	c.Flags().BoolVar(&d.options.IncludeManagement, "include-management", false, "also send from the devices that carry your own connections")
+}
+
+func (d *finding) check() error {
+	if d.listen < time.Second || d.listen > listenLongest {
+		return fmt.Errorf("-listen is %s: it must be from 1s to %s", d.listen, listenLongest)
+	}
+	return nil
+}
+
+func discoverCommand(a *app) *cobra.Command {
+	var d finding
+	c := &cobra.Command{
+		Use: "discover [FABRIC or HOST…]", Short: "Find out which port is cabled to which; changes nothing", Args: cobra.ArbitraryArgs,
+		Long: fmt.Sprintf(`discover finds direct cables, segments, switches and rails, without asking a switch. HOST is user@address, or a
+name of ~/.ssh/config. With FABRIC, its hosts take part; it needs no more than host blocks.
+
+Every Ethernet port that is up sends %d frames of type 0x88b5: two to 01:80:c2:00:00:0e, which bridges must not
+forward, and two broadcasts. All ports listen for these frames, and for LLDP and STP of other devices. Devices
+that may carry your own connection send nothing without -include-management. Ports that are down are not tried.
+
+A port that hears nothing is reported as that: it may be cabled to a device that says nothing.`, probe.CablingFrames),
+		Example: "  fabricform discover root@gpu01 root@gpu02\n  fabricform discover -listen 5s my-fabric/\n  fabricform discover -json gpu01 gpu02 gpu03",
+	}
+	a.fleetFlags(c)
+	a.jsonFlag(c, "print the report as one JSON object")
+	d.flags(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := d.check(); err != nil {
+			return err
+		}
+		return a.onNamedHosts(cmd.Context(), args, func(ctx context.Context, s *apply.Session) error {
+			snaps, unreachable := a.readAll(ctx, s)
+			report, err := a.discover(ctx, s, snaps, d)
+			if err != nil {
+				return err
+			}
+			if a.asJSON {
+				if err := a.out.CablingJSON(report); err != nil {
+					return err
+				}
+			} else {
+				a.out.Cabling(report)
+			}
+			return a.exitOfUnreachable(unreachable)
+		})
+	}
+	return c
+}
+
+// onNamedHosts opens a session with the hosts of a fabric, or with hosts as ssh names them, does its work, and closes the session.
+func (a *app) onNamedHosts(ctx context.Context, args []string, do func(context.Context, *apply.Session) error) error {
+	f, o, err := a.named(args)
+	if err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, f, o, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(ctx, s)
+}
+
+// named returns the fabric that the arguments name. Without arguments, or with one that exists as a file, it is that of the files.
+func (a *app) named(args []string) (*fabric.Fabric, apply.SessionOptions, error) {
+	if len(args) == 0 {
+		return a.loadForHosts(".")
+	}
+	if _, err := os.Stat(args[0]); len(args) == 1 && err == nil {
+		return a.loadForHosts(args[0])
+	}
+	f := &fabric.Fabric{Name: "default"}
+	for _, arg := range args {
+		h, err := hostOf(arg)
+		if err != nil {
+			return nil, apply.SessionOptions{}, err
+		}
+		if f.Host(h.Name) != nil {
+			return nil, apply.SessionOptions{}, fmt.Errorf("host %s is named twice", h.Name)
+		}
+		f.Hosts = append(f.Hosts, h)
+	}
+	slices.SortFunc(f.Hosts, func(x, y *fabric.Host) int { return strings.Compare(x.Name, y.Name) })
+	if a.lab == ownLab {
+		return nil, apply.SessionOptions{}, errors.New("hosts without a fabric have no lab of their own: name one with -lab=NAME")
+	}
+	o, err := a.session(f, fabric.Invocation{Dir: a.dir, Flags: a.labFlag()})
+	return f, o, err
+}
+
+// hostOf reads a host as ssh names it: user@address, an address, or a name of ~/.ssh/config.
+func hostOf(arg string) (*fabric.Host, error) {
+	h := &fabric.Host{Address: arg}
+	if i := strings.LastIndexByte(arg, '@'); i >= 0 {
+		h.SSH.User, h.Address = arg[:i], arg[i+1:]
+		if h.SSH.User == "" {
+			return nil, fmt.Errorf("%q names no user before the @", arg)
+		}
+	}
+	odd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`/\"'`, r) }
+	if h.Address == "" || h.Address[0] == '-' || strings.HasPrefix(h.SSH.User, "-") || strings.ContainsFunc(arg, odd) {
+		return nil, fmt.Errorf("%q is neither a directory or file of a fabric, nor a host such as user@address or a name of ~/.ssh/config", arg)
+	}
+	h.Name = h.Address
+	return h, nil
+}
+
+// readAll reads all hosts of a session in parallel. It also returns those that could not be read, and why.
+func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.Snapshot, map[string]string) {
+	snaps, unreachable := map[string]*facts.Snapshot{}, s.Unreachable()
+	var mu sync.Mutex
+	parallel.Each(0, s.Hosts(), func(_ int, host string) {
+		snap, err := s.Snapshot(ctx, host)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			unreachable[host] = err.Error()
+			return
+		}
+		snaps[host] = snap
+	})
+	return snaps, unreachable
+}
+
+// discover says which frames will be sent, sends them, and says what was heard.
+func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, d finding) (*cabling.Report, error) {
+	survey := cabling.Plan(snaps, d.options)
+	sending := survey.Of(cabling.Sends)
+	for _, host := range slices.Sorted(maps.Keys(sending)) {
+		a.err.Linef("%s sends %s from each of %s", host, view.Count(probe.CablingFrames, "frame"), strings.Join(sending[host], ", "))
+	}
+	held := survey.Of(cabling.Management)
+	for _, host := range slices.Sorted(maps.Keys(held)) {
+		a.err.Linef("%s sends nothing from %s, which may carry your connection (-include-management)", host, strings.Join(held[host], ", "))
+	}
+	answers, err := cabling.Listen(ctx, s, survey, d.listen, func(what string) { a.err.Progressf("%s", what) })
+	if err != nil {
+		return nil, errors.New("interrupted; all ports stopped to listen, and nothing was changed")
+	}
+	return cabling.Judge(survey, answers), nil
+}

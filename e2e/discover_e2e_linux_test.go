@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// discoverable is three hosts with every kind of cabling: two direct cables, a switch, and a leaf that routes.
+const discoverable = `
+fabric "discover" {}
+host "a" {
+  address = "10.0.0.11"
+  nic "rail0" { netdev = "ens1f0" }
+  nic "rail1" { netdev = "ens1f1" }
+  nic "store" { netdev = "ens2f0" }
+  nic "leaf" {
+    netdev    = "ens3f0"
+    addresses = ["10.9.1.2/30"]
+  }
+  nic "spare" { netdev = "ens4f0" }
+  route "leaf" {
+    to  = "10.9.0.0/16"
+    via = "10.9.1.1"
+  }
+}
+host "b" {
+  address = "10.0.0.12"
+  nic "rail0" { netdev = "ens1f0" }
+  nic "rail1" { netdev = "ens1f1" }
+  nic "store" { netdev = "ens2f0" }
+  nic "leaf" {
+    netdev    = "ens3f0"
+    addresses = ["10.9.2.2/30"]
+  }
+  route "leaf" {
+    to  = "10.9.0.0/16"
+    via = "10.9.2.1"
+  }
+}
+host "c" {
+  address = "10.0.0.13"
+  nic "store" { netdev = "ens2f0" }
+}
+link "rail0" { endpoints = [host.a.nic.rail0, host.b.nic.rail0] }
+link "rail1" { endpoints = [host.a.nic.rail1, host.b.nic.rail1] }
+network "leaf" {
+  members = [host.a.nic.leaf, host.b.nic.leaf]
+  routed  = true
+}
+network "store" {
+  members = [host.a.nic.store, host.b.nic.store, host.c.nic.store]
+}
+`
+
+// upLab brings a lab up with all NICs of its hosts up, as running hosts have them.
+func upLab(t *testing.T, text string) (state, fabric string) {
+	t.Helper()
+	fabric = filepath.Join(t.TempDir(), "fabric.hcl")
+	if err := os.WriteFile(fabric, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state = labUpFor(t, fabric)
+	for _, host := range []string{"a", "b", "c"} {
+		inside(t, state, fabric, host, "sh", "-c", "for d in $(ls /proc/sys/net/ipv4/conf); do case $d in ens[123]*) ip link set $d up; esac; done")
+	}
+	for _, host := range []string{"a", "b", "c"} { // a bridge's port forwards once the kernel has noticed its carrier
+		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			said := inside(t, state, fabric, host, "ip", "-br", "link")
+			if !strings.Contains(strings.Join(slices.DeleteFunc(strings.Split(said, "\n"), func(l string) bool {
+				return !strings.HasPrefix(l, "ens") || strings.HasPrefix(l, "ens4") || strings.Contains(l, " UP ")
+			}), ""), "ens") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("host %s: %s", host, said)
+			}
+		}
+	}
+	return state, fabric
+}
+
+// TestDiscoverFindsWhatIsCabled in a lab of every kind of cabling, before and after two cables are swapped.
+func TestDiscoverFindsWhatIsCabled(t *testing.T) {
+	together(t)
+	state, fabric := upLab(t, discoverable)
+	cables := func(text string) {
+		t.Helper()
+		for range 3 { // on a busy machine, a frame may be lost
+			a := try(t, state, "discover", "-lab", "-listen=2s", fabric)
+			if a.code != 0 {
+				t.Fatalf("exit %d", a.code)
+			}
+			if strings.Contains(a.out, text) {
+				return
+			}
+		}
+		t.Fatalf("it never said\n%s", text)
+	}
+	cables("Direct cables\n  ✓ a:ens1f0 – b:ens1f0\n  ✓ a:ens1f1 – b:ens1f1\n" +
+		"Segments: ports behind a bridge or a switch\n  ✓ a:ens2f0, b:ens2f0, c:ens2f0\n" +
+		"Nothing heard\n  ! a:ens3f0, b:ens3f0\n")
+	try(t, state, "discover", "-lab", "-listen=2s", fabric).want(t, 0, "a sends 4 frames from each of ens1f0, ens1f1, ens2f0, ens3f0\n",
+		"a sends nothing from mgmt0, which may carry your connection", "a:ens4f0: down: not tried")
+
+	// Hosts that are named instead of a fabric.
+	var report struct {
+		Format   int
+		Listened float64
+		Cables   [][2]struct {
+			Host    string
+			Netdevs []string
+		}
+	}
+	a := try(t, state, "discover", "-lab=discover", "-listen=2s", "-json", "b", "a")
+	a.want(t, 0)
+	if err := json.Unmarshal([]byte(a.out), &report); err != nil || report.Format != 2 || report.Listened != 2 || len(report.Cables) != 2 {
+		t.Errorf("%v: %+v", err, report)
+	}
+
+	try(t, state, "lab", "fault", fabric, "rail0", "swap=rail1").want(t, 0)
+	cables("Direct cables\n  ✓ a:ens1f0 – b:ens1f1\n  ✓ a:ens1f1 – b:ens1f0\n")
+}
+
+// TestDiscoverHearsSwitches: a leaf that routes is heard by its LLDP, and is a rail if it has one port of each host.
+func TestDiscoverHearsSwitches(t *testing.T) {
+	together(t)
+	state, fabric := upLab(t, discoverable)
+	raw, err := os.ReadFile(filepath.Join(state, "fabricform", "lab", "discover", "lab.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lab struct{ Net struct{ PID int } }
+	if err := json.Unmarshal(raw, &lab); err != nil {
+		t.Fatal(err)
+	}
+	middle, err := openKernel("the cables", lab.Net.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer middle.close()
+	stop := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- middle.inside(func() error {
+			for {
+				for i := range 2 {
+					if err := sayLLDP(fmt.Sprintf("n0p%d", i), "leaf1", fmt.Sprintf("swp%d", i+1)); err != nil {
+						return err
+					}
+				}
+				select {
+				case <-stop:
+					return nil
+				case <-time.After(300 * time.Millisecond):
+				}
+			}
+		})
+	}()
+	a := try(t, state, "discover", "-lab", "-listen=3s", fabric)
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	a.want(t, 0, "Switches that describe themselves\n  ✓ leaf1\n      a:ens3f0  swp1\n      b:ens3f0  swp2\nRails\n  ✓ leaf1: a:ens3f0, b:ens3f0 (a switch with one port of each host)\n")
+	if strings.Contains(a.out, "Nothing heard") {
+		t.Error("a port that hears a switch is called silent")
+	}
+}
+
+// sayLLDP sends one frame of LLDP from a device.
+func sayLLDP(device, name, port string) error {
+	dev, err := net.InterfaceByName(device)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	frame := append([]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}, dev.HardwareAddr...)
+	frame = append(frame, 0x88, 0xcc)
+	for _, tlv := range []string{"\x02" + string(rune(len(name)+1)) + "\x07" + name, "\x04" + string(rune(len(port)+1)) + "\x05" + port, "\x06\x02\x00\x78", "\x0a" + string(rune(len(name))) + name, "\x00\x00"} {
+		frame = append(frame, tlv...)
+	}
+	return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: dev.Index, Halen: 6})
+}

@@ -1,0 +1,99 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/cabling"
+)
+
+// CablingJSON prints a report as JSON.
+func (p *Printer) CablingJSON(r *cabling.Report) error {
+	return p.printIndented(struct {
+		Format int `json:"format"`
+		*cabling.Report
+		Listened float64 `json:"listened"` // seconds
+	}{EventFormat, r, r.Listened.Seconds()})
+}
+
+// Cabling prints what a run found out.
+func (p *Printer) Cabling(r *cabling.Report) {
+	section := func(n int, title string) bool {
+		if n > 0 {
+			p.Linef("%s", p.bold(title))
+		}
+		return n > 0
+	}
+	section(len(r.Cables), "Direct cables")
+	for _, c := range r.Cables {
+		p.Linef("  %s %s – %s", p.good("✓"), c[0], c[1])
+	}
+	section(len(r.Segments), "Segments: ports behind a bridge or a switch")
+	for _, s := range r.Segments {
+		note := ""
+		if s.Forwards {
+			note = " (the switch also forwards frames that bridges must not forward)"
+		}
+		p.Linef("  %s %s%s", p.good("✓"), ends(s.Ends), note)
+	}
+	section(len(r.Switches), "Switches that describe themselves")
+	for _, s := range r.Switches {
+		p.Linef("  %s %s", p.good("✓"), strings.Join(nonEmpty(s.Name, s.System), ", "))
+		for _, at := range s.Ports {
+			p.Linef("      %s", strings.Join(nonEmpty(at.End.String(), at.Port, at.About), "  "))
+		}
+	}
+	section(len(r.Rails), "Rails")
+	for _, rail := range r.Rails {
+		p.Linef("  %s %s: %s (%s)", p.good("✓"), rail.Name, ends(rail.Ends), rail.By)
+	}
+	section(len(r.Unclear), "Unclear: neither a direct cable nor a segment")
+	for _, u := range r.Unclear {
+		p.Linef("  %s %s", p.warn("!"), ends(u.Ends))
+		for _, line := range u.Heard {
+			p.Linef("      %s", line)
+		}
+	}
+	if section(len(r.Silent), "Nothing heard") {
+		p.Linef("  %s %s", p.warn("!"), ends(r.Silent))
+		p.Linef("      These ports have a carrier. What is at their other end said nothing in %s, and is none of these hosts' ports.", r.Listened)
+	}
+	if section(len(r.Held)+len(r.NoCarrier)+len(r.Down)+len(r.Eats)+len(r.Failed), "Not tried, or not whole") {
+		p.notTried(r)
+	}
+	if len(r.Cables)+len(r.Segments)+len(r.Switches)+len(r.Unclear)+len(r.Silent) == 0 {
+		p.Linef("%s No port that may send has a carrier: nothing was found out.", p.warn("!"))
+	}
+}
+
+func (p *Printer) notTried(r *cabling.Report) {
+	for _, at := range []struct {
+		ends []cabling.End
+		why  string
+	}{
+		{r.Held, "may carry your connection and sent nothing; -include-management lets it"},
+		{r.NoCarrier, "no carrier: unplugged, or the other end is down"},
+		{r.Down, "down: not tried. To try it, run `ip link set DEVICE up` on the host and repeat; undo it with `ip link set DEVICE down`"},
+	} {
+		if len(at.ends) > 0 {
+			p.Linef("  %s %s: %s", p.dim("·"), ends(at.ends), at.why)
+		}
+	}
+	for _, e := range r.Eats {
+		p.Linef("  %s %s: the NIC's firmware takes the frames of LLDP, so that no switch is heard. Look at its private flag with `ethtool --show-priv-flags %s`: %s",
+			p.warn("!"), e.Port, e.Port.Netdev, e.Flag)
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.Failed)) {
+		p.Linef("  %s %s: %s", p.bad("✗"), what, r.Failed[what])
+	}
+}
+
+func ends(all []cabling.End) string {
+	out := make([]string, 0, len(all))
+	for _, e := range all {
+		out = append(out, fmt.Sprint(e))
+	}
+	return strings.Join(out, ", ")
+}
