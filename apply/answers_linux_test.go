@@ -127,7 +127,7 @@ var every = []ask{
 	asking(calls.Snapshot), asking(calls.Act), asking(calls.Undo), asking(calls.Enrol), asking(calls.Ready), asking(calls.Open), asking(calls.Beat), asking(calls.Prepare), asking(calls.Persist),
 	asking(calls.Commit), asking(calls.Reversal), asking(calls.Revert), asking(calls.TakeOver), asking(calls.Release), asking(calls.FinishInterrupted), asking(calls.Transactions), asking(calls.PrepareUpload), asking(calls.CheckBundle),
 	asking(calls.StartRelay), asking(calls.Fetch), asking(calls.EndRelay), asking(calls.StartStack), asking(calls.ReadStack), asking(calls.Reboot),
-	asking(probe.Ping), asking(probe.ReadCounters), asking(probe.ListenTCP), asking(probe.SendTCP), asking(probe.CollectTCP), asking(probe.StartCapture), asking(probe.CollectCapture),
+	asking(probe.Ping), asking(probe.ReadCounters), asking(probe.ListenTCP), asking(probe.SendTCP), asking(probe.CollectTCP), asking(probe.StartCapture), asking(probe.ListenCabling), asking(probe.SendCabling), asking(probe.CollectCabling), asking(probe.CollectCapture),
 	asking(probe.InspectCollective), asking(probe.RunCollective), asking(probe.StopCollective), asking(probe.InspectLaunch), asking(probe.Launch), asking(probe.TendRanks), asking(probe.AwaitTended),
 	asking(probe.ServeVerbs), asking(probe.RunVerbs), asking(probe.CollectVerbs), asking(probe.VerbsVersion), asking(probe.ReadRDMACounters), asking(probe.ReadPriorities),
 	asking(probe.TryLogins), asking(probe.InspectLogin),
@@ -350,7 +350,7 @@ func TestNoAnswerIsBelieved(t *testing.T) {
 				t.Errorf("%s to %s: %v", name, a.method, err)
 			}
 			if err == nil && slices.Contains([]string{"a number", "a large number", "cut off", "not JSON", "another member", "deep", "huge"}, name) && (a.method != "counters.rdma" || name != "another member") &&
-				(name != "huge" || !strings.HasPrefix(a.method, "login")) { // their results are small: the check takes as many as it asked for
+				(name != "huge" || !strings.HasPrefix(a.method, "login") && a.method != string(probe.SendCabling)) { // their results are small: who asks takes as many as were asked for
 				t.Errorf("%s to %s was believed", name, a.method)
 			}
 		}

@@ -93,7 +93,9 @@ func (r *round) open(host string, longest time.Duration) error {
 	defer r.mu.Unlock()
 	r.ids[host] = l.ID
 	for _, p := range l.Ports {
-		r.answers.Ports[Port{host, p.Netdev}] = p
+		if slices.Contains(spec.Netdevs, p.Netdev) {
+			r.answers.Ports[Port{host, p.Netdev}] = p
+		}
 	}
 	return nil
 }
@@ -112,7 +114,9 @@ func (r *round) send(host string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range sent {
-		r.answers.Sent[Port{host, p.Netdev}] = p
+		if slices.ContainsFunc(spec.Ports, func(q probe.CablingPort) bool { return q.Netdev == p.Netdev }) {
+			r.answers.Sent[Port{host, p.Netdev}] = p
+		}
 	}
 	return err
 }
