@@ -128,14 +128,37 @@ func ifcfgFiles(l Link) []File {
 	return out
 }
 
+// ifcfgDevice returns the assignments that make a bond or VLAN or a member of a bond, with the type of the device.
+func ifcfgDevice(l Link) []string {
+	switch {
+	case l.Ports != nil:
+		var options []string
+		for _, o := range bondOptions(l.Device.Bond) {
+			options = append(options, o.name+"="+o.value)
+		}
+		return []string{"TYPE=Bond", "BONDING_MASTER=yes", `BONDING_OPTS="` + strings.Join(options, " ") + `"`}
+	case l.Lower != nil:
+		v := l.Device.VLAN
+		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VLAN_ID=%d", v.ID)}
+		if v.PriorityMap != nil {
+			out = append(out, `VLAN_EGRESS_PRIORITY_MAP="`+strings.Join(egress(v, ":"), ",")+`"`)
+		}
+		return out
+	case l.Master != nil:
+		return []string{"TYPE=Ethernet", "MASTER=" + l.Master.Link.Name, "SLAVE=yes"}
+	}
+	return []string{"TYPE=Ethernet"}
+}
+
 // ifcfgLines returns the assignments. Two of them disable defaults of the scripts: ARPCHECK, because another rail of
 // the same host may answer for the address, and the route to 169.254.0.0/16 on each NIC (NOZEROCONF).
 func ifcfgLines(l Link) []string {
 	out := []string{"DEVICE=" + l.Link.Name}
-	if l.Link.Kind == "" { // a software device has the MAC of the card below it
+	if l.Link.Kind == "" && !l.byName() { // a software device has the MAC of the card below it
 		out = append(out, "HWADDR="+strings.ToUpper(l.mac()))
 	}
-	out = append(out, "TYPE=Ethernet", "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no",
+	out = append(out, ifcfgDevice(l)...)
+	out = append(out, "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no",
 		"DEFROUTE=no", "NOZEROCONF=yes")
 	if l.MTU != 0 {
 		out = append(out, fmt.Sprintf("MTU=%d", l.MTU))

@@ -76,13 +76,14 @@ func ifupdownFile(l Link) File {
 	if l.Up {
 		b.WriteString("auto " + name + "\n")
 	}
+	devices := ifupdownDevices(l)
 	mtu := ""
 	if l.MTU != 0 {
 		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.MTU)
 	}
 	if len(l.Addresses) == 0 {
-		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n%s\tdown ip link set dev %s down\n",
-			name, mtu, name, ifupdownRoutes(l), name)
+		fmt.Fprintf(&b, "iface %s inet manual\n%s%s\tup ip link set dev %s up\n%s\tdown ip link set dev %s down\n",
+			name, devices, mtu, name, ifupdownRoutes(l), name)
 		return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
 	}
 	for i, p := range l.Addresses {
@@ -90,7 +91,8 @@ func ifupdownFile(l Link) File {
 		if p.Addr().Is6() {
 			family = "inet6"
 		}
-		fmt.Fprintf(&b, "iface %s %s static\n\taddress %s\n", name, family, p)
+		fmt.Fprintf(&b, "iface %s %s static\n%s\taddress %s\n", name, family, devices, p)
+		devices = "" // once
 		if family == "inet6" {
 			b.WriteString("\taccept_ra " + map[bool]string{false: "0", true: "1"}[l.acceptRA()] + "\n")
 		}
@@ -102,6 +104,48 @@ func ifupdownFile(l Link) File {
 		}
 	}
 	return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
+}
+
+// ifupdownDevices returns the commands that make a bond or VLAN, and those that add a NIC to its bond. Each stanza first makes what it
+// stands on, because ifup takes the stanzas in the order of the files' names. The commands change nothing if they are done already, and
+// need no packages beside iproute2. A NIC can become a member only while it is down (bond_enslave in the kernel's bond_main.c).
+func ifupdownDevices(l Link) string {
+	name := l.Link.Name
+	switch {
+	case l.Master != nil:
+		return ifupdownBond(*l.Master) + fmt.Sprintf("\tpre-up ip -o link show dev %[1]s | grep -q ' master %[2]s ' || "+
+			"{ ip link set dev %[1]s down && ip link set dev %[1]s master %[2]s; }\n\tdown ip link set dev %[1]s nomaster\n", name, l.Master.Link.Name)
+	case l.Ports != nil:
+		return ifupdownBond(l)
+	case l.Lower != nil:
+		below, v := l.Lower, l.Device.VLAN
+		text, mtu := "", ""
+		if below.Ports != nil {
+			text = ifupdownBond(*below)
+		}
+		if below.MTU != 0 {
+			mtu = fmt.Sprintf(" mtu %d", below.MTU) // the VLAN's MTU is at most this one
+		}
+		words := fmt.Sprintf("link %s name %s type vlan id %d", below.Link.Name, name, v.ID)
+		if v.PriorityMap != nil {
+			words += " egress-qos-map " + strings.Join(egress(v, ":"), " ")
+		}
+		return text + fmt.Sprintf("\tpre-up ip link set dev %s%s up\n", below.Link.Name, mtu) + ifupdownAdd(name, words)
+	}
+	return ""
+}
+
+func ifupdownBond(l Link) string {
+	words := "name " + l.Link.Name + " type bond"
+	for _, o := range bondOptions(l.Device.Bond) {
+		words += " " + o.name + " " + o.value
+	}
+	return ifupdownAdd(l.Link.Name, words)
+}
+
+// ifupdownAdd makes a device that does not exist.
+func ifupdownAdd(name, words string) string {
+	return fmt.Sprintf("\tpre-up ip link show dev %s >/dev/null 2>&1 || ip link add %s\n", name, words)
 }
 
 func ifupdownRoutes(l Link) string {

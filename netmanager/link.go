@@ -1,7 +1,11 @@
 package netmanager
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
+	"strconv"
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
@@ -23,18 +27,24 @@ type Link struct {
 	Manager  *Manager // nil if there is none
 	Behind   *Manager // the manager behind a front; nil if Manager is not a front
 	InCharge bool     // a manager manages it now, with or without a file
+	Master   *Link    // the bond that has the NIC as a member; nil if there is none
+	Lower    *Link    // the NIC or bond that carries a VLAN; nil for any other NIC
+	Ports    []*Link  // the members of a bond, in their order
+	VLANs    []*Link  // the VLANs on the NIC
 	// AddrGen is the live ipv6.conf.addr_gen_mode. Managers always set the mode, so if the spec does not set it, our
 	// file must name the live value.
 	AddrGen string
 }
 
-// Addressed reports whether the addresses of the NIC are declared, so that fabricform writes its whole configuration.
-// Otherwise somebody else configures it.
-func (l Link) Addressed() bool { return l.AddressesSet }
+// Whole reports whether fabricform writes the whole configuration of the NIC: its addresses are declared, or it is a bond, a VLAN or a
+// member, or the manager makes the VLANs on it by its file. Otherwise somebody else configures it.
+func (l Link) Whole() bool {
+	return l.AddressesSet || l.Device != nil || l.Master != nil || len(l.VLANs) > 0 && l.Manager != nil && l.Manager.VLANsBelow
+}
 
-// Written reports whether a file of ours configures the NIC. If its addresses are not declared, the existing file
+// Written reports whether a file of ours configures the NIC. If it is not the whole configuration, the existing file
 // remains in use.
-func (l Link) Written() bool { return l.Manager != nil && l.Addressed() }
+func (l Link) Written() bool { return l.Manager != nil && l.Whole() }
 
 // By returns the manager that finally configures the NIC: the one behind a front, or Manager itself; nil if there is
 // none.
@@ -54,6 +64,10 @@ func (l Link) mac() string {
 	return l.Link.MAC
 }
 
+// byName reports whether files identify the link by its name alone: a bond or VLAN, or a member that has no permanent address, since
+// a bond changes the other one.
+func (l Link) byName() bool { return l.Device != nil || l.Master != nil && l.Link.PermMAC == "" }
+
 // Stem is the stem of the names of the link's files.
 func (l Link) Stem() string { return Base(l.Fabric) + "-" + l.Link.Name }
 
@@ -66,6 +80,9 @@ const AddrGenMode = "ipv6.conf.addr_gen_mode"
 // linkLocal is the wanted mode of ipv6.conf.addr_gen_mode: eui64, none, stable-privacy or random
 // (IN6_ADDR_GEN_MODE_* in the kernel's include/uapi/linux/if_link.h).
 func (l Link) linkLocal() string {
+	if l.Master != nil {
+		return "none" // the bond has the addresses
+	}
 	mode := l.WantedSysctls()[AddrGenMode]
 	if mode == "" {
 		mode = l.AddrGen
@@ -79,6 +96,36 @@ func (l Link) linkLocal() string {
 		return "random"
 	}
 	return "eui64"
+}
+
+// option is an option of a bond, as the kernel's Documentation/networking/bonding.rst names it.
+type option struct{ name, value string }
+
+// bondOptions returns the declared options of a bond, with the mode first.
+func bondOptions(b *netif.BondSpec) []option {
+	out := []option{{"mode", b.Mode}}
+	if b.MIIMon != 0 {
+		out = append(out, option{"miimon", strconv.Itoa(b.MIIMon)})
+	}
+	if b.LACPRate != "" {
+		out = append(out, option{"lacp_rate", b.LACPRate})
+	}
+	if b.XmitHash != "" {
+		out = append(out, option{"xmit_hash_policy", b.XmitHash})
+	}
+	if b.MinLinks != nil {
+		out = append(out, option{"min_links", strconv.Itoa(*b.MinLinks)})
+	}
+	return out
+}
+
+// egress returns the priority map of a VLAN, sorted, in the form PRIORITY SEPARATOR PCP.
+func egress(v *netif.VLANSpec, separator string) []string {
+	var out []string
+	for _, priority := range slices.Sorted(maps.Keys(v.PriorityMap)) {
+		out = append(out, fmt.Sprintf("%d%s%d", priority, separator, v.PriorityMap[priority]))
+	}
+	return out
 }
 
 // everything returns the prefix of all addresses of a family.

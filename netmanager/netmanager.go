@@ -40,6 +40,9 @@ type Manager struct {
 	// Script returns our program in that folder, for the NICs that the manager configures; false if none is needed.
 	Script func(fabric string, ls []Link) (File, bool)
 
+	// VLANsBelow says that the file of a NIC names the VLANs on it, so that a VLAN needs our file for the NIC below it.
+	VLANsBelow bool
+
 	// Check runs the manager's parser on all our files in Folder together with the files of others; nil if there is no
 	// such parser.
 	Check func(ctx context.Context, h Asker, wanted []File) error

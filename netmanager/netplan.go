@@ -22,10 +22,10 @@ var netplan = &Manager{
 	Made:   func(behind *Behind, file string) bool { return strings.HasPrefix(file, behind.output()) },
 	Folder: netplanFolder,
 	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
-	Holds: func(l Link, text string) bool { return slices.Contains(namesAfter(text, netplanNames), l.Link.Name) },
+	Holds: func(l Link, text string) bool { return slices.Contains(netplanNamed(text), l.Link.Name) },
 	Check: checkNetplan, Reload: []string{"netplan", "generate"},
 	Reports:    func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After },
-	NoProtocol: true, Drops: netplanDrops,
+	NoProtocol: true, VLANsBelow: true, Drops: netplanDrops, Notes: netplanNotes,
 }
 
 // netplanDetect looks for netplan's files, which any of three folders may hold (netplan-generate(8)).
@@ -68,13 +68,26 @@ func netplanPath(fabric string) string { return netplanFolder + "/90-" + Base(fa
 
 // netplanID returns the name of a NIC in netplan's files and in the files that netplan generates. It sorts first, so
 // that networkd reads our file before a file with a pattern that also matches the NIC.
-func netplanID(l Link) string { return "00-" + l.Stem() }
+func netplanID(l Link) string {
+	if l.Device != nil {
+		return l.Link.Name // netplan makes devices by this name
+	}
+	return "00-" + l.Stem()
+}
 
 // output returns the prefix of the paths of the files that netplan generates for the manager behind it.
 func (b *Behind) output() string { return b.Folder + "/" + b.Before + "netplan-" }
 
-// netplanNames is the key before the name of a NIC.
-const netplanNames = "      set-name: "
+// netplanNames is the key before the name of a NIC, and netplanDevices the comment before that of a link that is known by its name alone.
+const (
+	netplanNames   = "      set-name: "
+	netplanDevices = "      # device: "
+)
+
+// netplanNamed returns the names of the links in our file.
+func netplanNamed(text string) []string {
+	return append(namesAfter(text, netplanNames), namesAfter(text, netplanDevices)...)
+}
 
 // netplanFile returns the file for netplan (netplan-yaml(5)). netplan warns unless its mode is 0600. A NIC is matched
 // by its MAC, and set-name gives it its present name: netplan writes a .link file for the MTU, which replaces the
@@ -82,10 +95,23 @@ const netplanNames = "      set-name: "
 func netplanFile(links []Link) File {
 	var b strings.Builder
 	fabric := links[0].Fabric
-	b.WriteString(Header(fabric) + "network:\n  version: 2\n  ethernets:\n")
-	for _, l := range links {
+	b.WriteString(Header(fabric) + "network:\n  version: 2\n")
+	section := ""
+	for _, l := range slices.SortedStableFunc(slices.Values(links), func(a, b Link) int { return netplanSection(a) - netplanSection(b) }) {
 		behind := l.Behind.Behind
-		fmt.Fprintf(&b, "    %s:\n      match: {macaddress: %q}\n%s%q\n", netplanID(l), l.mac(), netplanNames, l.Link.Name)
+		if s := netplanSections[netplanSection(l)]; s != section {
+			section = s
+			b.WriteString("  " + s + ":\n")
+		}
+		fmt.Fprintf(&b, "    %s:\n", netplanID(l))
+		switch {
+		case l.Device != nil:
+			b.WriteString(netplanDevices + l.Link.Name + "\n" + netplanDevice(l))
+		case l.byName():
+			fmt.Fprintf(&b, "%s%s\n      match: {name: %q}\n", netplanDevices, l.Link.Name, l.Link.Name)
+		default:
+			fmt.Fprintf(&b, "      match: {macaddress: %q}\n%s%q\n", l.mac(), netplanNames, l.Link.Name)
+		}
 		if l.MTU != 0 {
 			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)
 		}
@@ -107,6 +133,47 @@ func netplanFile(links []Link) File {
 		b.WriteString(netplanAddresses(l) + netplanRoutes(l) + netplanRules(l))
 	}
 	return File{Path: netplanPath(fabric), Mode: 0o600, Text: b.String()}
+}
+
+// netplanSections are the kinds of links in netplan's files. netplanSection returns the index of a link's.
+var netplanSections = []string{"ethernets", "bonds", "vlans"}
+
+func netplanSection(l Link) int {
+	switch {
+	case l.Device == nil:
+		return 0
+	case l.Device.Bond != nil:
+		return 1
+	}
+	return 2
+}
+
+// netplanDevice returns what makes a bond or VLAN.
+func netplanDevice(l Link) string {
+	var b strings.Builder
+	if v := l.Device.VLAN; v != nil {
+		fmt.Fprintf(&b, "      id: %d\n      link: %s\n", v.ID, netplanID(*l.Lower))
+		return b.String()
+	}
+	var ids []string
+	for _, p := range l.Ports {
+		ids = append(ids, netplanID(*p))
+	}
+	fmt.Fprintf(&b, "      interfaces: [%s]\n      parameters:\n", strings.Join(ids, ", "))
+	names := map[string]string{"mode": "mode", "miimon": "mii-monitor-interval", "lacp_rate": "lacp-rate",
+		"xmit_hash_policy": "transmit-hash-policy", "min_links": "min-links"}
+	for _, o := range bondOptions(l.Device.Bond) {
+		fmt.Fprintf(&b, "        %s: %s\n", names[o.name], o.value)
+	}
+	return b.String()
+}
+
+// netplanNotes reports what netplan's files cannot hold.
+func netplanNotes(l Link) []string {
+	if l.Device != nil && l.Device.VLAN != nil && l.Device.VLAN.PriorityMap != nil {
+		return []string{"priority_map is lost at a reboot: netplan has no setting for it"}
+	}
+	return nil
 }
 
 func netplanAddresses(l Link) string {
@@ -185,8 +252,8 @@ func netplanRules(l Link) string {
 
 // netplanDrops returns the NICs that the file no longer names.
 func netplanDrops(was, now string) []string {
-	still := namesAfter(now, netplanNames)
-	return slices.DeleteFunc(namesAfter(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
+	still := netplanNamed(now)
+	return slices.DeleteFunc(netplanNamed(was), func(n string) bool { return slices.Contains(still, n) })
 }
 
 // checkNetplan runs netplan on a copy of all its files, first without ours: if one file of somebody else is broken,

@@ -25,11 +25,14 @@ var networkd = &Manager{
 		var out []File
 		for _, l := range ls {
 			out = append(out, networkdFile(l))
+			if l.Device != nil {
+				out = append(out, networkdDevice(l))
+			}
 		}
 		return out
 	},
 	Notes: networkdNotes, Reload: []string{"networkctl", "reload"},
-	Reports: networkdPath, Done: networkdDone, FirstFile: true, DropsForeign: true, Drops: networkdDrops,
+	Reports: networkdPath, Done: networkdDone, FirstFile: true, VLANsBelow: true, DropsForeign: true, Drops: networkdDrops,
 	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network",
 		Off: `"off"`, KeepsAddresses: true},
 }
@@ -106,6 +109,12 @@ func networkdFile(l Link) File {
 	if v, ok := map[string]string{"0": "no", "1": "prefer-public", "2": "yes"}[l.Sysctl["ipv6.conf.use_tempaddr"]]; ok {
 		b.WriteString("IPv6PrivacyExtensions=" + v + "\n") // networkd would set it to 0 otherwise
 	}
+	if l.Master != nil {
+		b.WriteString("Bond=" + l.Master.Link.Name + "\n")
+	}
+	for _, v := range l.VLANs {
+		b.WriteString("VLAN=" + v.Link.Name + "\n")
+	}
 	// Keep addresses without a carrier, like the kernel.
 	b.WriteString("ConfigureWithoutCarrier=yes\nIgnoreCarrierLoss=yes\n")
 	for _, p := range l.Addresses {
@@ -123,9 +132,44 @@ func networkdFile(l Link) File {
 	return File{Path: networkdPath(l), Mode: 0o644, Text: b.String()}
 }
 
+// networkdDevice returns the .netdev file of a bond or VLAN (systemd.netdev(5)). networkd reads it when it starts and on a reload, and
+// leaves a device that exists as it is. MACAddress=none leaves the MAC to the kernel and udev, as for the device that apply made;
+// systemd before 250 ignores it with a warning.
+func networkdDevice(l Link) File {
+	var b strings.Builder
+	b.WriteString(Header(l.Fabric))
+	set := func(key, value string) {
+		if value != "" {
+			b.WriteString(key + "=" + value + "\n")
+		}
+	}
+	switch bond, vlan := l.Device.Bond, l.Device.VLAN; {
+	case bond != nil:
+		b.WriteString("\n[NetDev]\nName=" + l.Link.Name + "\nKind=bond\nMACAddress=none\n\n[Bond]\nMode=" + bond.Mode + "\n")
+		set("LACPTransmitRate", bond.LACPRate)
+		set("TransmitHashPolicy", bond.XmitHash)
+		if bond.MIIMon != 0 {
+			fmt.Fprintf(&b, "MIIMonitorSec=%dms\n", bond.MIIMon)
+		}
+		if bond.MinLinks != nil {
+			fmt.Fprintf(&b, "MinLinks=%d\n", *bond.MinLinks)
+		}
+	case vlan != nil:
+		fmt.Fprintf(&b, "\n[NetDev]\nName=%s\nKind=vlan\nMACAddress=none\n\n[VLAN]\nId=%d\n", l.Link.Name, vlan.ID)
+		set("EgressQOSMaps", strings.Join(egress(vlan, "-"), " "))
+	}
+	return File{Path: strings.TrimSuffix(networkdPath(l), ".network") + ".netdev", Mode: 0o644, Text: b.String()}
+}
+
 // networkdMatch identifies the card by its permanent address. A VLAN on the card has the same MAC, but it has a kind
 // and no permanent address. A card that is declared by name must also match by name.
 func networkdMatch(l Link) string {
+	if l.Device != nil {
+		return "Name=" + l.Link.Name + "\nKind=" + l.Device.Kind() + "\n"
+	}
+	if l.byName() {
+		return "Name=" + l.Link.Name + "\n"
+	}
 	text := "MACAddress=" + l.mac() + "\n"
 	if l.Link.PermMAC != "" {
 		text = "PermanentMACAddress=" + l.mac() + "\n"

@@ -110,21 +110,62 @@ func keyfilePath(l Link) string {
 func keyfile(l Link) File {
 	var b strings.Builder
 	b.WriteString(Header(l.Fabric))
-	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=ethernet\n", profile(l), uuid(profile(l)))
-	if l.Select.Netdev != "" {
+	kind := "ethernet"
+	if l.Device != nil {
+		kind = l.Device.Kind()
+	}
+	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=%s\n", profile(l), uuid(profile(l)), kind)
+	if l.Select.Netdev != "" || l.byName() {
 		fmt.Fprintf(&b, "interface-name=%s\n", l.Link.Name)
+	}
+	if l.Master != nil {
+		fmt.Fprintf(&b, "master=%s\nslave-type=bond\n", uuid(profile(*l.Master))) // 1.46 has other names, and reads these
 	}
 	if !l.Up {
 		b.WriteString("autoconnect=false\n")
 	}
 	b.WriteString("autoconnect-priority=100\nautoconnect-retries=0\n")
-	fmt.Fprintf(&b, "\n[ethernet]\nmac-address=%s\n", strings.ToUpper(l.mac()))
+	if !l.byName() || l.MTU != 0 {
+		b.WriteString("\n[ethernet]\n")
+	}
+	if !l.byName() {
+		fmt.Fprintf(&b, "mac-address=%s\n", strings.ToUpper(l.mac()))
+	}
 	if l.MTU != 0 {
 		fmt.Fprintf(&b, "mtu=%d\n", l.MTU)
+	}
+	b.WriteString(keyfileDevice(l))
+	if l.Master != nil {
+		return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()} // a port has no IP settings
 	}
 	b.WriteString("\n[ipv4]\n" + keyfileFamily(l, inet))
 	b.WriteString("\n[ipv6]\n" + keyfileFamily(l, inet6))
 	return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()}
+}
+
+// keyfileDevice returns the section of a bond or VLAN; "" for any other NIC. The flag of a VLAN is the kernel's default, REORDER_HDR.
+func keyfileDevice(l Link) string {
+	if l.Device == nil {
+		return ""
+	}
+	var b strings.Builder
+	switch bond, vlan := l.Device.Bond, l.Device.VLAN; {
+	case bond != nil:
+		b.WriteString("\n[bond]\n")
+		for _, o := range bondOptions(bond) {
+			fmt.Fprintf(&b, "%s=%s\n", o.name, o.value)
+		}
+	case vlan != nil:
+		parent := l.Lower.Link.Name
+		if l.Lower.Written() && l.Lower.Device == nil && l.Lower.Select.Netdev == "" {
+			parent = uuid(profile(*l.Lower)) // a NIC that is declared by its MAC may get another name
+		}
+		fmt.Fprintf(&b, "\n[vlan]\nflags=1\nid=%d\nparent=%s\n", vlan.ID, parent)
+		if vlan.PriorityMap != nil {
+			b.WriteString("egress-priority-map=" + strings.Join(egress(vlan, ":"), ",") + "\n")
+		}
+	}
+	return b.String()
 }
 
 // keyfileNo6 returns the IPv6 method of a NIC without IPv6 addresses, routes and rules. "disabled" turns IPv6 off in
@@ -248,7 +289,7 @@ func profile(l Link) string {
 // networkManagerNotes reports its limits for NICs that it does not manage, and for IPv6.
 func networkManagerNotes(l Link) []string {
 	var out []string
-	if l.Written() && !l.InCharge {
+	if exists := l.Link.Index != 0; l.Written() && exists && !l.InCharge {
 		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. "+
 			"If unmanaged-devices in its configuration or NM_UNMANAGED in udev rules excludes the NIC, "+
 			"NetworkManager will manage it only until the next boot: remove the NIC from them, or set `persist = false` here", l.Link.Name))

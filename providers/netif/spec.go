@@ -30,6 +30,14 @@ type DeviceSpec struct {
 	VLAN *VLANSpec `json:"vlan,omitempty"`
 }
 
+// Kind is the kernel's name for the kind of the device (IFLA_INFO_KIND).
+func (d *DeviceSpec) Kind() string {
+	if d.Bond != nil {
+		return "bond"
+	}
+	return "vlan"
+}
+
 // BondSpec is a declared bond. Settings that are nil or zero are not changed.
 type BondSpec struct {
 	Members  []facts.Selector `json:"members"` // in their order

@@ -20,7 +20,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
 	left := map[resource.Addr]bool{}
 	for _, n := range h.NICs {
-		left[resource.Addr{Host: h.Name, Kind: netif.KindNIC, Name: n.Name}] = !n.Persist
+		left[resource.Addr{Host: h.Name, Kind: netif.KindNIC, Name: n.Name}] = !persists(h, n)
 	}
 	var after []resource.Addr
 	at := map[resource.Addr]int{}
@@ -54,6 +54,18 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 		out, after = append(out, program), append(after, program.Addr)
 	}
 	return append(out, resource.New(h.Name, Kind, "files", h.Pos, s, after...))
+}
+
+// persists reports whether a NIC survives a reboot: a bond only with all its members, and a VLAN only with what carries it.
+func persists(h *fabric.Host, n *fabric.NIC) bool {
+	if bond := h.BondOf(n); bond != nil {
+		n = bond
+	}
+	if n.VLAN != nil {
+		below := h.NIC(n.VLAN.On.NIC)
+		return n.Persist && (below == nil || persists(h, below))
+	}
+	return n.Persist && !slices.ContainsFunc(h.Members(n), func(m *fabric.NIC) bool { return !m.Persist })
 }
 
 // add adds a resource to the spec; nic is the index of its NIC.

@@ -81,12 +81,13 @@ func (s Spec) others(snap *facts.Snapshot) Spec {
 	devices, addresses := map[string]bool{}, map[netip.Addr]bool{}
 	out := s
 	out.NICs = nil
+	left := s.left(snap)
 	for _, n := range s.NICs {
-		if !slices.Contains(s.LeftOut, n.Name) {
+		if !left[n.Name] {
 			out.NICs = append(out.NICs, n)
 			continue
 		}
-		if l, err := snap.Find(n.Select); err == nil {
+		if l, err := find(snap, n); err == nil {
 			devices[l.Name] = true
 		}
 		for _, p := range n.Addresses {
@@ -102,17 +103,40 @@ func (s Spec) others(snap *facts.Snapshot) Spec {
 		})
 	}
 	out.RXE = slices.DeleteFunc(slices.Clone(s.RXE), func(d rxe.Spec) bool {
-		l, err := snap.Find(d.On)
-		return err == nil && devices[l.Name]
+		netdev, err := s.netdev(snap, d.On)
+		return err == nil && devices[netdev]
 	})
 	if len(out.RXE) == 0 {
 		out.Modules = nil // the modules of the devices
 	}
 	out.QoS = slices.DeleteFunc(slices.Clone(s.QoS), func(q qos.Spec) bool {
-		l, err := snap.Find(q.On)
-		return err == nil && devices[l.Name]
+		netdev, err := s.netdev(snap, q.On)
+		return err == nil && devices[netdev]
 	})
 	return out
+}
+
+// left returns the names of the NICs that are left out: those of LeftOut, with the bonds and VLANs on them and the other members.
+func (s Spec) left(snap *facts.Snapshot) map[string]bool {
+	left := map[string]bool{}
+	for _, name := range s.LeftOut {
+		left[name] = true
+	}
+	ls, err := links(snap, s)
+	if err != nil {
+		return left // Files reports the error
+	}
+	for range ls { // what stands on another may come before it
+		for _, l := range ls {
+			if l.Master != nil && (left[l.Name] || left[l.Master.Name]) {
+				left[l.Name], left[l.Master.Name] = true, true
+			}
+			if l.Lower != nil && left[l.Lower.Name] {
+				left[l.Name] = true
+			}
+		}
+	}
+	return left
 }
 
 // systemFiles returns the files that no network manager reads.
@@ -120,14 +144,14 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 	devices := make([]device, 0, len(s.RXE))
 	var files []netmanager.File
 	for _, d := range s.RXE {
-		l, err := snap.Find(d.On)
+		netdev, err := s.netdev(snap, d.On)
 		if err != nil {
 			return nil, err
 		}
-		if !plainName().MatchString(d.Device) || !plainName().MatchString(l.Name) {
-			return nil, fmt.Errorf("rxe %q on %q: the names cannot be part of a systemd unit; rename the device", d.Device, l.Name)
+		if !plainName().MatchString(d.Device) || !plainName().MatchString(netdev) {
+			return nil, fmt.Errorf("rxe %q on %q: the names cannot be part of a systemd unit; rename the device", d.Device, netdev)
 		}
-		devices = append(devices, device{d, l.Name})
+		devices = append(devices, device{d, netdev})
 		files = append(files, devices[len(devices)-1].unitFile(s.Fabric))
 	}
 	boot, triggers, err := classes(snap, s, devices)
@@ -167,7 +191,7 @@ func notesOf(l netmanager.Link) []string {
 	switch {
 	case l.Manager == nil:
 		notes = []string{"lost at a reboot: no network manager runs on this host"}
-	case !l.Addressed() && len(l.Routes)+len(l.Policies) > 0:
+	case !l.Whole() && len(l.Routes)+len(l.Policies) > 0:
 		notes = []string{fmt.Sprintf("its routes and rules are lost at a reboot: fabricform does not manage the addresses of %s; "+
 			"add the routes and rules where its addresses are configured", l.Link.Name)}
 	case l.By().Notes != nil:

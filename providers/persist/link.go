@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
 )
 
@@ -19,7 +20,7 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 	managers := netmanager.Part.Of(snap)
 	var out []netmanager.Link
 	for _, n := range s.NICs {
-		found, err := snap.Find(n.Select)
+		found, err := find(snap, n)
 		if err != nil {
 			return nil, err
 		}
@@ -27,13 +28,91 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 			return nil, fmt.Errorf("nic %s: the device name %q cannot be written to files of network managers; rename the device",
 				n.Name, found.Name)
 		}
-		l := netmanager.Link{NIC: n, Link: *found, Fabric: s.Fabric, AddrGen: snap.Sysctls[facts.LinkSysctl(netmanager.AddrGenMode,
-			found.Name)]}
+		l := netmanager.Link{NIC: n, Link: *found, Fabric: s.Fabric, AddrGen: addrGen(snap, found.Name)}
 		l.InCharge = slices.Contains(managers.InCharge, found.Name)
-		if l, err = managerOf(managers, s.Manager, l); err != nil {
-			return nil, err
-		}
 		out = append(out, l)
 	}
+	if err := s.join(snap, out); err != nil {
+		return nil, err
+	}
+	for i, l := range out {
+		var err error
+		if out[i], err = managerOf(managers, s.Manager, l); err != nil {
+			return nil, err
+		}
+		// A front names its output for a device by the device alone, so that only the front's own files show who declares it.
+		if l := out[i]; l.Device != nil && l.Manager != nil && l.Manager.Front && there(snap, l) {
+			continue
+		}
+		if err := conflict(managers, out[i]); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
+}
+
+// find returns the link of a NIC. A bond or VLAN that does not exist yet is as the kernel makes it.
+func find(snap *facts.Snapshot, n netmanager.NIC) (*host.Link, error) {
+	if n.Device != nil && snap.Link(n.Device.Name) == nil {
+		return &host.Link{Name: n.Device.Name, Kind: n.Device.Kind()}, nil
+	}
+	return snap.Find(n.Select)
+}
+
+// netdev returns the interface name of a NIC, also of a bond or VLAN that does not exist yet.
+func (s Spec) netdev(snap *facts.Snapshot, on facts.Selector) (string, error) {
+	for _, n := range s.NICs {
+		if n.Device != nil && n.Device.Name == on.Netdev {
+			return on.Netdev, nil
+		}
+	}
+	l, err := snap.Find(on)
+	if err != nil {
+		return "", err
+	}
+	return l.Name, nil
+}
+
+// addrGen returns the live mode of a link. The kernel gives a new link the default.
+func addrGen(snap *facts.Snapshot, netdev string) string {
+	if snap.Link(netdev) == nil {
+		netdev = "default"
+	}
+	return snap.Sysctls[facts.LinkSysctl(netmanager.AddrGenMode, netdev)]
+}
+
+// join connects bonds with their members, and VLANs with the NIC below them.
+func (s Spec) join(snap *facts.Snapshot, ls []netmanager.Link) error {
+	named := func(on facts.Selector) (*netmanager.Link, error) {
+		netdev, err := s.netdev(snap, on)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(ls, func(l netmanager.Link) bool { return l.Link.Name == netdev })
+		if i < 0 {
+			return nil, fmt.Errorf("%s is not among the NICs that survive a reboot", netdev)
+		}
+		return &ls[i], nil
+	}
+	for i := range ls {
+		l := &ls[i]
+		switch {
+		case l.Device == nil:
+		case l.Device.VLAN != nil:
+			below, err := named(l.Device.VLAN.On)
+			if err != nil {
+				return fmt.Errorf("vlan %s: %w", l.Name, err)
+			}
+			l.Lower, below.VLANs = below, append(below.VLANs, l)
+		default:
+			for _, m := range l.Device.Bond.Members {
+				port, err := named(m)
+				if err != nil {
+					return fmt.Errorf("bond %s: %w", l.Name, err)
+				}
+				port.Master, l.Ports = l, append(l.Ports, port)
+			}
+		}
+	}
+	return nil
 }

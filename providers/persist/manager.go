@@ -43,15 +43,16 @@ func managerOf(m netmanager.Found, declared string, l netmanager.Link) (netmanag
 	if why := m.Deaf[is]; why != "" {
 		return l, fmt.Errorf("nic %s: %s", l.Name, why)
 	}
-	if claimed {
-		return l, conflict(claim, l)
-	}
 	return l, nil
 }
 
 // conflict returns an error if another file about the NIC would override ours. A file with a pattern conflicts only
 // if its name sorts before ours.
-func conflict(claim netmanager.Claim, l netmanager.Link) error {
+func conflict(m netmanager.Found, l netmanager.Link) error {
+	claim, claimed := m.Claims[l.Link.Name]
+	if !claimed || l.Manager == nil {
+		return nil
+	}
 	name, own := path.Base(claim.File), l.Stem()
 	if by := netmanager.Lookup(claim.Manager); by.Stem != nil {
 		own = by.Stem(l)
@@ -62,12 +63,12 @@ func conflict(claim netmanager.Claim, l netmanager.Link) error {
 	case strings.Contains(name, "fabricform-"):
 		return fmt.Errorf("nic %s: %s of another fabric configures %s already; "+
 			"remove the NIC from that fabric, or set `persist = false` here", l.Name, claim.File, l.Link.Name)
-	case claim.Exact && !l.Addressed():
+	case claim.Exact && !l.Whole():
 		return nil // that file continues to configure the NIC
 	case claim.Exact:
 		return fmt.Errorf("nic %s: %s configures %s already (%s): remove the NIC from it, or set `persist = false` here", l.Name,
 			claim.File, l.Link.Name, claim.Manager)
-	case l.By().FirstFile && name < path.Base(l.Manager.Reports(l)) && l.Addressed():
+	case l.By().FirstFile && name < path.Base(l.Manager.Reports(l)) && l.Whole():
 		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: "+
 			"rename the first file to sort later, or exclude the NIC from its pattern",
 			l.Name, claim.File, l.Link.Name, path.Base(l.Manager.Reports(l)))

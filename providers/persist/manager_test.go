@@ -55,6 +55,9 @@ func TestOwner(t *testing.T) {
 				f.Claims = map[string]netmanager.Claim{l.Link.Name: c.claims["ens1f0"]}
 			}
 			l, err := managerOf(f, c.declared, l)
+			if err == nil {
+				err = conflict(f, l)
+			}
 			got := ""
 			if err != nil {
 				got = err.Error()

@@ -31,6 +31,7 @@ func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 		for _, l := range snap.Links {
 			snap.ReadSysctls(ctx, r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
 		}
+		snap.ReadSysctls(ctx, r, facts.LinkSysctl(netmanager.AddrGenMode, "default")) // of a link that does not exist yet
 	}
 	if slices.ContainsFunc(look.Wants, func(s Spec) bool { return len(s.QoS) > 0 }) {
 		if err := gatherBoot(ctx, r, snap, true); err != nil {
