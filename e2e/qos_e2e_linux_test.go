@@ -65,13 +65,14 @@ func classOfTraffic(t *testing.T, owner, service string) {
 	shown := func(host string) (out []string) {
 		t.Helper()
 		for _, what := range []string{"dcb ets show dev eth1", "dcb pfc show dev eth1", "dcb app show dev eth1", "dcb apptrust show dev eth1",
-			"dcb buffer show dev eth1", "ethtool -a eth1"} {
+			"dcb buffer show dev eth1", "dcb dcbx show dev eth1", "ethtool -a eth1"} {
 			out = append(out, inside(t, state, file, host, strings.Fields(what)...))
 		}
 		return out
 	}
+	inside(t, state, file, "b", "dcb", "dcbx", "set", "dev", "eth1", "host", "cee") // as lldpad does for a switch of that version
 	before := [][]string{shown("a"), shown("b")}
-	try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, 2, "~ qos.rail0  [link flap]", "pfc none, pause on → pfc 5, pause off", "ecn: this driver has no switch")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, 2, "~ qos.rail0  [link flap]", "pfc none, pause on → pfc 5, pause off", "host cee → host ieee", "ecn: this driver has no switch")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", file).want(t, 0, "✓ a.qos.rail0", "✓ b.qos.rail0")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, 0, "No changes")
 	for _, host := range []string{"a", "b"} {

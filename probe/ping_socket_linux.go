@@ -55,7 +55,7 @@ func prepare(fd int, s PingSpec) error {
 	if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
 		return fmt.Errorf("ask for errors: %w", err)
 	}
-	if err := s.Class.set(fd, s.Source.Is6()); err != nil {
+	if err := s.classify(fd, s.Source.Is6()); err != nil {
 		return err
 	}
 	if !s.DontFragment {
@@ -68,8 +68,8 @@ func prepare(fd int, s PingSpec) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 }
 
-// set gives packets of a socket the class. The priority comes last, because a traffic class sets one as well (ip(7)).
-func (c Class) set(fd int, v6 bool) error {
+// classify gives packets of a socket the class. The priority comes last, because a traffic class sets one as well (ip(7)).
+func (c Class) classify(fd int, v6 bool) error {
 	if c == (Class{}) {
 		return nil
 	}

@@ -44,7 +44,7 @@ func bindTo(netdev, congestion string, class Class) func(network, _ string, c sy
 				}
 			}
 			if err == nil {
-				err = class.set(int(fd), network == "tcp6")
+				err = class.classify(int(fd), network == "tcp6")
 			}
 		}); cerr != nil {
 			return cerr

@@ -21,24 +21,25 @@ import (
 // No recording of real hardware is behind it.
 type nic struct {
 	host.Host
-	driver string
-	kind   string
-	dcb    bool // the driver has DCB
-	ets    []byte
-	pfc    []byte
-	buffer []byte // nil: not supported
-	apps   []dcb.App
-	trust  []uint8
-	table  bool // the driver has a table of trust
-	dcbx   uint8
-	pause  [2]bool // obeys, sends
-	files  map[string]string
-	sorts  map[uint16]uint8  // what bnxt's firmware knows: the priority of a DSCP
-	cma    map[string]string // defaults of rdma_cm whose folder was removed
-	sets   int               // changes that were made
-	pcp    int               // how often the last entry of a DSCP was removed
-	down   int               // for how many readings of its carrier the port is still down
-	broken error             // SetPause returns it
+	driver   string
+	kind     string
+	dcb      bool // the driver has DCB
+	ets      []byte
+	pfc      []byte
+	buffer   []byte // nil: not supported
+	apps     []dcb.App
+	trust    []uint8
+	table    bool // the driver has a table of trust
+	dcbx     uint8
+	pause    [2]bool // obeys, sends
+	files    map[string]string
+	sorts    map[uint16]uint8  // what bnxt's firmware knows: the priority of a DSCP
+	cma      map[string]string // defaults of rdma_cm whose folder was removed
+	sets     int               // changes that were made
+	unshared bool              // bnxt has no shares yet, and refuses PFC (bnxt_hwrm_queue_pfc_cfg in bnxt_dcb.c)
+	pcp      int               // how often the last entry of a DSCP was removed
+	down     int               // for how many readings of its carrier the port is still down
+	broken   error             // SetPause returns it
 }
 
 // mlx5 is a NIC as the kernel's own driver shows it: PCP trust, pause frames on, and an algorithm of the vendor.
@@ -88,6 +89,13 @@ func (n *nic) SetDCB(m []byte) ([]byte, error) {
 	n.sets++
 	raw, _, err := dcb.Find(m[4:], dcb.AttrIEEE)
 	var errno syscall.Errno
+	if m[1] == dcb.CmdSetDCBX {
+		mode, _, err := dcb.Find(m[4:], dcb.AttrDCBX)
+		return append([]byte{0, m[1], 0, 0}, dcb.Attribute(dcb.AttrDCBX, []byte{n.setDCBX(mode[0])})...), err
+	}
+	if n.driver != "mlx5_core" && n.dcbx&dcb.DCBXIEEE == 0 {
+		errno, raw = syscall.EINVAL, nil
+	}
 	if err == nil {
 		err = dcb.Attributes(raw, func(kind uint16, v []byte) error {
 			errno = n.setPart(m[1], kind, v)
@@ -97,9 +105,19 @@ func (n *nic) SetDCB(m []byte) ([]byte, error) {
 	return append([]byte{0, m[1], 0, 0}, dcb.Attribute(dcb.AttrIEEE, []byte{-uint8(errno)})...), err
 }
 
+// setDCBX has the rules of mlx5e_dcbnl_setdcbx, ice_dcbnl_setdcbx and bnxt_dcbnl_setdcbx.
+func (n *nic) setDCBX(mode uint8) (result uint8) {
+	const both = dcb.DCBXCEE | dcb.DCBXIEEE
+	if mode&dcb.DCBXHost == 0 || mode&dcb.DCBXManaged != 0 || n.driver == ice && mode&both == both || n.driver == bnxt && mode&both != dcb.DCBXIEEE {
+		return 1
+	}
+	n.dcbx = mode
+	return 0
+}
+
 // ice is a NIC as ice_dcb_sw_dflt_cfg sets it up.
 func (n *nic) ice() *nic {
-	n.driver, n.buffer = ice, nil
+	n.driver, n.buffer, n.dcbx = ice, nil, dcb.DCBXHost|dcb.DCBXIEEE
 	n.reset()
 	return n
 }
@@ -111,8 +129,9 @@ func (n *nic) reset() {
 
 // bnxt is a NIC as bnxt_dcb_init sets it up.
 func (n *nic) bnxt() *nic {
-	n.driver, n.buffer, n.sorts = bnxt, nil, map[uint16]uint8{}
+	n.driver, n.buffer, n.sorts, n.dcbx = bnxt, nil, map[uint16]uint8{}, dcb.DCBXHost|dcb.DCBXIEEE
 	clear(n.ets[dcb.ETSShares:])
+	n.unshared = true
 	return n
 }
 
@@ -149,12 +168,12 @@ func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
 			return syscall.EINVAL
 		}
 		classes := bytes.Clone(n.ets[dcb.ETSClasses : dcb.ETSClasses+dcb.Priorities])
-		n.ets = bytes.Clone(v)
+		n.ets, n.unshared = bytes.Clone(v), false
 		if n.driver == ice && len(n.apps) > 0 {
 			copy(n.ets[dcb.ETSClasses:], classes)
 		}
 	case dcb.IEEEPFC:
-		if v[dcb.PFCMask] != 0 && n.pause != [2]bool{} {
+		if v[dcb.PFCMask] != 0 && n.pause != [2]bool{} || n.unshared {
 			return syscall.EINVAL
 		}
 		if n.files[carrier] == "1" && v[dcb.PFCMask] != n.pfc[dcb.PFCMask] {

@@ -289,6 +289,10 @@ func (provider) Between(a resource.Atom, o resource.Owned, live string) bool {
 	switch {
 	case a.Value() == attrTrust:
 		return trustBetween(o, live)
+	case a.Value() == attrDCBX: // a driver that was loaded again may know both versions
+		return hasIEEE(o.Ours) && hasIEEE(live)
+	case strings.HasPrefix(a.Value(), attrDSCP+" "):
+		return dscpBetween(o, live)
 	case a.Value() == attrRDMACM && o.Earlier == "":
 		o.Earlier = rdmaCMText(0, roceV2)
 	case a.Value() == attrRDMACM && live == "":
@@ -300,6 +304,21 @@ func (provider) Between(a resource.Atom, o resource.Owned, live string) bool {
 	}
 	for i, part := range now {
 		if part != was[i] && part != ours[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// dscpBetween is Between of the priority of a DSCP: entries are added and removed one by one, in the order that the driver needs, so that
+// a DSCP may have none in between, or both.
+func dscpBetween(o resource.Owned, live string) bool {
+	if o.Earlier == "" || o.Ours == "" { // one step
+		return false
+	}
+	known := strings.Split(o.Earlier+","+o.Ours, ",")
+	for p := range strings.SplitSeq(live, ",") {
+		if live != "" && !slices.Contains(known, p) {
 			return false
 		}
 	}
@@ -344,7 +363,7 @@ func (s state) wanted(want Spec) (out map[string]string, remarks []string, err e
 	if err := want.check(); err != nil {
 		return out, nil, err
 	}
-	return out, s.files(want, out), errors.Join(s.needs(want), s.flowOf(want, out), s.mapOf(want, out), s.shares(want, out), s.buffers(want, out),
+	return out, s.files(want, out), errors.Join(s.needs(want), s.ieee(want, out), s.flowOf(want, out), s.mapOf(want, out), s.shares(want, out), s.buffers(want, out),
 		s.defaults(want, out))
 }
 
@@ -363,11 +382,31 @@ func (want Spec) check() error {
 
 // needs returns an error if the class needs DCB, and the NIC has none.
 func (s state) needs(want Spec) error {
-	if s.DCB || want.DSCP == nil && want.PFC == nil && want.Trust == "" && want.ETS == nil && want.Buffer == nil {
+	if s.DCB || !want.dcb() {
 		return nil
 	}
 	return errors.New("the driver has no DCB, so that it cannot sort packets into priorities. Virtual functions have the class of their physical " +
 		"function, and virtual NICs have none: remove qos from this NIC")
+}
+
+// dcb reports whether dcbnl sets an attribute of the class.
+func (want Spec) dcb() bool {
+	return want.DSCP != nil || want.PFC != nil || want.Trust != "" || want.ETS != nil || want.Buffer != nil
+}
+
+// ieee adds the version of DCBX where the host has DCBX and another program, such as lldpad, has chosen CEE: ice and bnxt_en refuse every
+// change then (ice_dcbnl_setets in ice_dcb_nl.c, bnxt_dcbnl_ieee_setets in bnxt_dcb.c). They know only one version at a time.
+func (s state) ieee(want Spec, out map[string]string) error {
+	now := s.Values[attrDCBX]
+	if now == "" || !want.dcb() {
+		return nil
+	}
+	if out[attrDCBX] = now; hasIEEE(now) {
+		return nil
+	}
+	mode, err := parseDCBX(now)
+	out[attrDCBX] = dcbxText(mode&^dcb.DCBXCEE | dcb.DCBXIEEE)
+	return err
 }
 
 // flowOf adds PFC and pause frames.
@@ -381,6 +420,13 @@ func (s state) flowOf(want Spec, out map[string]string) error {
 	case want.PFC == nil:
 	case now.pfc == "" || err != nil:
 		return errors.New("the driver has no PFC: remove pfc from the qos block")
+	case *want.PFC && s.Driver == bnxt && want.ETS == nil && s.unshared():
+		other := 0
+		if *want.Priority == 0 {
+			other = 1
+		}
+		return fmt.Errorf("the driver accepts PFC only once priorities share the link: set ets in the qos block, such as ets = { %d = 60, %d = 40 }",
+			*want.Priority, other)
 	case *want.PFC:
 		to.pfc = strconv.Itoa(*want.Priority)
 	default:
@@ -402,6 +448,13 @@ func (s state) flowOf(want Spec, out map[string]string) error {
 	}
 	out[attrFlow] = to.String()
 	return nil
+}
+
+// unshared reports whether no priority has a traffic class of its own, as bnxt_en shows it before shares are set for the first time. It then
+// refuses PFC (bnxt_hwrm_queue_pfc_cfg in bnxt_dcb.c); and later, PFC of one priority would make all priorities of its class lossless.
+func (s state) unshared() bool {
+	_, classes, ok := pair(s.Values[attrETS])
+	return ok && len(slices.Compact(classes)) == 1
 }
 
 // mapOf adds the trust, and the priority of the DSCP.

@@ -64,6 +64,8 @@ func TestConformance(t *testing.T) {
 		"ice with shares":          {shared(mlx5().ice()), Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Pause: of(false)}},
 		"bnxt":                     {mlx5().bnxt(), iceClass},
 		"bnxt gets another map":    {mapped(mlx5().bnxt(), 40, 3), iceClass},
+		"ice in CEE mode":          {inMode(mlx5().ice(), dcb.DCBXHost|dcb.DCBXCEE), iceClass},
+		"mlx5 in CEE mode":         {inMode(mlx5(), dcb.DCBXHost|dcb.DCBXCEE|dcb.DCBXStatic|0x40), lossless()},
 		"pause frames":             {mlx5(), Spec{On: eth1, Pause: of(false)}},
 		"a default that was there": {func() *nic { n := mlx5(); must(0, n.MakeConfig(rdmaCM("mlx5_0"))); return n }(), Spec{On: eth1, RDMACM: of(true), TOS: 160}},
 	} {
@@ -77,6 +79,39 @@ func TestConformance(t *testing.T) {
 
 // iceClass is what ice and bnxt can set.
 var iceClass = Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Trust: "dscp", ETS: map[int]int{5: 60, 0: 40}, Pause: of(false)}
+
+// inMode has a mode of DCBX.
+func inMode(n *nic, mode uint8) *nic {
+	n.dcbx = mode
+	return n
+}
+
+// TestTheVersionOfDCBX that the class needs comes first, and goes last; a refusal is told, whatever the driver's answer means.
+func TestTheVersionOfDCBX(t *testing.T) {
+	_, changes, err := plan(t, inMode(mlx5().ice(), dcb.DCBXHost|dcb.DCBXCEE), iceClass)
+	if err != nil || len(changes) < 5 || changes[0] != "live: version_of_dcbx: host cee > host ieee" {
+		t.Errorf("%q, %v", changes, err)
+	}
+	if _, changes, err := plan(t, inMode(mlx5(), dcb.DCBXHost|dcb.DCBXCEE), Spec{On: eth1, Pause: of(false)}); err != nil || len(changes) != 1 {
+		t.Errorf("without dcbnl: %q, %v", changes, err)
+	}
+	if rank(attrDCBX, "host cee") <= rank(attrRDMACM, "") || rank(attrDCBX, "host ieee") >= rank(keyed(attrDSCP, 40), "5") {
+		t.Error("it is set in the wrong order")
+	}
+	n := mlx5().bnxt()
+	p := port{h: n, link: host.Link{Name: "eth1", Driver: bnxt}}
+	if err := p.set(t.Context(), attrDCBX, "host cee"); err == nil || !strings.Contains(err.Error(), `the driver has refused it: the mode is "host ieee"`) {
+		t.Error(err)
+	}
+	for _, text := range []string{"host ieee", "host lld-managed cee ieee static", "host ieee 64", ""} {
+		if mode, err := parseDCBX(text); err != nil || dcbxText(mode) != text {
+			t.Errorf("%q is %d, %v", text, mode, err)
+		}
+	}
+	if _, err := parseDCBX("host x"); err == nil {
+		t.Error("a mode that does not exist is read")
+	}
+}
 
 // mapped gives a DSCP a priority.
 func mapped(n *nic, dscp, priority int) *nic {
@@ -175,6 +210,13 @@ func TestWhatACrashLeavesIsOurs(t *testing.T) {
 		{"qos eth1 rdma_cm", resource.Owned{Ours: "tos 162, RoCE v2"}, "tos 106, RoCE v2", false},
 		{"qos eth1 rdma_cm", resource.Owned{Earlier: "tos 106, RoCE v2", Ours: "tos 162, RoCE v2"}, "", true},
 		{"qos eth1 dscp 40", resource.Owned{Earlier: "3", Ours: "5"}, "4", false},
+		{"qos eth1 dscp 40", resource.Owned{Earlier: "3", Ours: "5"}, "", true},
+		{"qos eth1 dscp 40", resource.Owned{Earlier: "3", Ours: "5"}, "3,5", true},
+		{"qos eth1 dscp 40", resource.Owned{Earlier: "3", Ours: "5"}, "3,4", false},
+		{"qos eth1 dscp 40", resource.Owned{Ours: "5"}, "", false},
+		{"qos eth1 dscp 40", resource.Owned{Ours: "5"}, "3,5", false},
+		{"qos eth1 version_of_dcbx", resource.Owned{Earlier: "host cee", Ours: "host ieee"}, "host cee ieee", true},
+		{"qos eth1 version_of_dcbx", resource.Owned{Earlier: "host cee", Ours: "host ieee"}, "host", false},
 	} {
 		if got := (provider{}).Between(c.atom, c.owned, c.live); got != c.want {
 			t.Errorf("%s is %q after %+v: %v", c.atom, c.live, c.owned, got)
@@ -295,22 +337,23 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		spec   Spec
 		want   string
 	}{
-		"no DCB":        {func(n *nic) { n.dcb, n.driver = false, "virtio_net" }, lossless(), "eth1 (driver virtio_net): the driver has no DCB"},
-		"firmware":      {func(n *nic) { n.dcbx |= dcb.DCBXManaged; n.driver = "ice" }, lossless(), "`ethtool --set-priv-flags eth1 fw-lldp-agent off`"},
-		"of mlx5":       {func(n *nic) { n.dcbx = 0x0c }, lossless(), "`dcb dcbx set dev eth1 host ieee`"},
-		"pause":         {func(*nic) {}, Spec{On: eth1, PFC: of(true), Priority: of(5)}, "set pause = false"},
-		"PFC":           {func(n *nic) { n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 8 }, Spec{On: eth1, Pause: of(true)}, "PFC is on for priority 3"},
-		"few classes":   {func(n *nic) { n.ets[dcb.ETSCap] = 1 }, Spec{On: eth1, ETS: map[int]int{0: 50, 1: 50}}, "the NIC has 1 traffic classes, and ets names 2"},
-		"big buffers":   {func(*nic) {}, Spec{On: eth1, Buffer: map[int]int{5: 1 << 20}}, "the NIC has 524288 bytes of receive buffers"},
-		"no buffers":    {func(n *nic) { n.buffer = nil }, Spec{On: eth1, Buffer: map[int]int{5: 1 << 10}}, "remove buffer"},
-		"no RDMA":       {func(n *nic) { clear(n.files) }, Spec{On: eth1, RDMACM: of(true)}, "there is no RDMA device on the NIC"},
-		"all of mlx5":   {func(n *nic) { n.ets[dcb.ETSTSA+2], n.ets[dcb.ETSShares+2] = dcb.TSAETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
-		"ice with 4":    {func(n *nic) { n.ice().ets[dcb.ETSCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
-		"no DSCP":       {func(*nic) {}, Spec{On: eth1, Trust: "dscp"}, "set dscp and priority"},
-		"a VLAN":        {func(n *nic) { n.kind = "vlan" }, lossless(), "eth1 is a vlan"},
-		"a DSCP of 64":  {func(*nic) {}, Spec{On: eth1, DSCP: of(64), Priority: of(5)}, "does not exist"},
-		"a DSCP of -1":  {func(*nic) {}, Spec{On: eth1, DSCP: of(-1), Priority: of(5)}, "does not exist"},
-		"a crafted one": {func(*nic) {}, Spec{On: eth1, ETS: map[int]int{9: 100}}, "does not exist"},
+		"no DCB":              {func(n *nic) { n.dcb, n.driver = false, "virtio_net" }, lossless(), "eth1 (driver virtio_net): the driver has no DCB"},
+		"firmware":            {func(n *nic) { n.dcbx |= dcb.DCBXManaged; n.driver = "ice" }, lossless(), "`ethtool --set-priv-flags eth1 fw-lldp-agent off`"},
+		"of mlx5":             {func(n *nic) { n.dcbx = 0x0c }, lossless(), "`dcb dcbx set dev eth1 host ieee`"},
+		"pause":               {func(*nic) {}, Spec{On: eth1, PFC: of(true), Priority: of(5)}, "set pause = false"},
+		"PFC":                 {func(n *nic) { n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 8 }, Spec{On: eth1, Pause: of(true)}, "PFC is on for priority 3"},
+		"few classes":         {func(n *nic) { n.ets[dcb.ETSCap] = 1 }, Spec{On: eth1, ETS: map[int]int{0: 50, 1: 50}}, "the NIC has 1 traffic classes, and ets names 2"},
+		"big buffers":         {func(*nic) {}, Spec{On: eth1, Buffer: map[int]int{5: 1 << 20}}, "the NIC has 524288 bytes of receive buffers"},
+		"no buffers":          {func(n *nic) { n.buffer = nil }, Spec{On: eth1, Buffer: map[int]int{5: 1 << 10}}, "remove buffer"},
+		"no RDMA":             {func(n *nic) { clear(n.files) }, Spec{On: eth1, RDMACM: of(true)}, "there is no RDMA device on the NIC"},
+		"all of mlx5":         {func(n *nic) { n.ets[dcb.ETSTSA+2], n.ets[dcb.ETSShares+2] = dcb.TSAETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
+		"ice with 4":          {func(n *nic) { n.ice().ets[dcb.ETSCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
+		"bnxt without shares": {func(n *nic) { n.bnxt() }, Spec{On: eth1, PFC: of(true), Priority: of(5), Pause: of(false)}, "set ets in the qos block, such as ets = { 5 = 60, 0 = 40 }"},
+		"no DSCP":             {func(*nic) {}, Spec{On: eth1, Trust: "dscp"}, "set dscp and priority"},
+		"a VLAN":              {func(n *nic) { n.kind = "vlan" }, lossless(), "eth1 is a vlan"},
+		"a DSCP of 64":        {func(*nic) {}, Spec{On: eth1, DSCP: of(64), Priority: of(5)}, "does not exist"},
+		"a DSCP of -1":        {func(*nic) {}, Spec{On: eth1, DSCP: of(-1), Priority: of(5)}, "does not exist"},
+		"a crafted one":       {func(*nic) {}, Spec{On: eth1, ETS: map[int]int{9: 100}}, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := mlx5()

@@ -41,6 +41,8 @@ func (p port) set(ctx context.Context, attribute, to string) (err error) {
 func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	name, key := cut(attribute)
 	switch name {
+	case attrDCBX:
+		err = p.setDCBX(ctx, to)
 	case attrFlow:
 		err = p.setFlow(ctx, parseFlow(to))
 	case attrETS:
@@ -63,10 +65,27 @@ func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	return err
 }
 
+// setDCBX sets the mode of DCBX, and reads it again: ice answers with the same number whether it refuses a mode or has set it
+// (ice_dcbnl_setdcbx in ice_dcb_nl.c).
+func (p port) setDCBX(ctx context.Context, to string) error {
+	mode, err := parseDCBX(to)
+	if err != nil {
+		return err
+	}
+	if _, err := p.h.SetDCB(dcb.Message(dcb.CmdSetDCBX, p.link.Name, dcb.Attribute(dcb.AttrDCBX, []byte{mode}))); err != nil {
+		return err
+	}
+	now, err := readDCBX(ctx, p.h, p.link.Name)
+	if err == nil && now != mode {
+		err = fmt.Errorf("the driver has refused it: the mode is %q", dcbxText(now))
+	}
+	return err
+}
+
 // setFlow ends what is to end before it begins anything: pause frames of the whole port exclude PFC. PFC ends first, and equal pause
 // frames are not set again: ice, i40e and hns3 refuse that while PFC is on.
 func (p port) setFlow(ctx context.Context, to flow) error {
-	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	d, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil && !errors.Is(err, host.ErrUnsupported) {
 		return err
 	}
@@ -132,7 +151,7 @@ func (p port) setBuffer(ctx context.Context, to string) error {
 
 // change reads the NIC and changes one struct. The kernel accepts a part that the driver does not have without an error.
 func (p port) change(ctx context.Context, kind uint16, to func(dcb.Settings) ([]byte, error)) error {
-	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	d, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil {
 		return err
 	}
@@ -164,7 +183,7 @@ func (p port) send(command uint8, attributes []byte) error {
 
 // setTrust sets the order of trust. Without a table of trust, the entries of all DSCPs are set.
 func (p port) setTrust(ctx context.Context, to string) error {
-	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	d, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil {
 		return err
 	}
@@ -214,14 +233,14 @@ func (p port) setDSCPs(ctx context.Context, to map[int][]int) error {
 // keeping sets shares and PFC again if the change has reset them: ice does that with the first and the last entry of a DSCP
 // (ice_dcb_sw_dflt_cfg in ice_dcb_lib.c).
 func (p port) keeping(ctx context.Context, change func() error) error {
-	was, _, err := readDCB(ctx, p.h, p.link.Name)
+	was, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil {
 		return err
 	}
 	if err := change(); err != nil {
 		return err
 	}
-	if now, _, err := readDCB(ctx, p.h, p.link.Name); err != nil || was.ETS == nil || was.PFC == nil || now.ETS == nil || now.PFC == nil ||
+	if now, err := readDCB(ctx, p.h, p.link.Name); err != nil || was.ETS == nil || was.PFC == nil || now.ETS == nil || now.PFC == nil ||
 		etsText(now.ETS) == etsText(was.ETS) && now.PFC[dcb.PFCMask] == was.PFC[dcb.PFCMask] {
 		return err
 	}
@@ -230,7 +249,7 @@ func (p port) keeping(ctx context.Context, change func() error) error {
 
 func (p port) changeDSCPs(ctx context.Context, to map[int][]int, commands ...uint8) error {
 	for _, command := range commands {
-		d, _, err := readDCB(ctx, p.h, p.link.Name)
+		d, err := readDCB(ctx, p.h, p.link.Name)
 		if err != nil {
 			return err
 		}

@@ -34,18 +34,29 @@ func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link)
 	if ports := snap.RDMAOn(l.Name); len(ports) > 0 {
 		s.Device, s.Port = ports[0].Name, ports[0].Port
 	}
-	d, managed, err := readDCB(ctx, r, l.Name)
+	d, err := readDCB(ctx, r, l.Name)
 	switch {
 	case errors.Is(err, host.ErrUnsupported):
 	case err != nil:
 		return s, fmt.Errorf("read the DCB settings of %s: %w", l.Name, err)
 	default:
-		s.DCB, s.Managed, s.Table, s.Values = true, managed, d.HasTrust, values(d)
+		s.DCB, s.Table, s.Values = true, d.HasTrust, values(d)
 		if d.ETS != nil {
 			s.Classes = int(d.ETS[dcb.ETSCap])
 		}
 		if d.Buffer != nil {
 			s.Buffers = int(binary.NativeEndian.Uint32(d.Buffer[dcb.BufferTotal:]))
+		}
+	}
+	mode, err := readDCBX(ctx, r, l.Name)
+	switch {
+	case errors.Is(err, host.ErrUnsupported): // no DCBX
+	case err != nil:
+		return s, fmt.Errorf("read the DCBX mode of %s: %w", l.Name, err)
+	default:
+		// mlx5 only takes away DCB_CAP_DCBX_HOST where its firmware decides (mlx5e_dcbnl_initialize in en_dcbnl.c).
+		if s.Managed = mode&dcb.DCBXManaged != 0 || mode&dcb.DCBXHost == 0; !s.Managed && s.DCB {
+			s.Values[attrDCBX] = dcbxText(mode)
 		}
 	}
 	raw, err := r.Pause(ctx, l.Index)
@@ -67,25 +78,20 @@ func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link)
 	return s, nil
 }
 
-// readDCB reads the settings, and whether firmware decides them: mlx5 then only takes away DCB_CAP_DCBX_HOST (mlx5e_dcbnl_initialize in
-// en_dcbnl.c).
-func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb.Settings, managed bool, err error) {
+func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb.Settings, err error) {
 	answer, err := r.DCB(ctx, dcb.Message(dcb.CmdIEEEGet, netdev))
 	if err != nil {
-		return d, false, err
+		return d, err
 	}
-	if d, err = dcb.ParseIEEE(answer); err != nil {
-		return d, false, err
-	}
-	answer, err = r.DCB(ctx, dcb.Message(dcb.CmdGetDCBX, netdev))
-	if errors.Is(err, host.ErrUnsupported) {
-		return d, false, nil // no DCBX
-	}
+	return dcb.ParseIEEE(answer)
+}
+
+func readDCBX(ctx context.Context, r host.Reader, netdev string) (uint8, error) {
+	answer, err := r.DCB(ctx, dcb.Message(dcb.CmdGetDCBX, netdev))
 	if err != nil {
-		return d, false, err
+		return 0, err
 	}
-	mode, err := dcb.ParseDCBX(answer)
-	return d, mode&dcb.DCBXManaged != 0 || mode&dcb.DCBXHost == 0, err
+	return dcb.ParseDCBX(answer)
 }
 
 // Files of mlx5's driver in MLNX_OFED and DOCA-OFED, which has switches for ECN that the kernel's own does not have: the reaction point

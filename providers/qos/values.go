@@ -21,6 +21,7 @@ const (
 	attrECN    = "ecn"  // with the priority as key
 	attrCNP    = "cnp_dscp"
 	attrRDMACM = "rdma_cm"
+	attrDCBX   = "version_of_dcbx" // its name makes it the last one that is undone, because the others need the version of IEEE
 )
 
 // The fields of a packet that a NIC may trust.
@@ -53,12 +54,16 @@ func cut(attribute string) (name string, key int) {
 var order = []struct {
 	name string
 	keys int
-}{{attrDSCP, dcb.Codepoints}, {attrTrust, 0}, {attrETS, 0}, {attrFlow, 0}, {attrBuffer, 0}, {attrECN, dcb.Priorities}, {attrCNP, 0}, {attrRDMACM, 0}}
+}{{attrDSCP, dcb.Codepoints}, {attrTrust, 0}, {attrETS, 0}, {attrFlow, 0}, {attrBuffer, 0}, {attrECN, dcb.Priorities}, {attrCNP, 0}, {attrRDMACM, 0},
+	{attrDCBX, 0}}
 
 // rank orders a change of an attribute: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
-// while there is one.
+// while there is one. The version of IEEE comes before all that needs it.
 func rank(attribute, to string) int {
 	name, _ := cut(attribute)
+	if name == attrDCBX && hasIEEE(to) {
+		return -1
+	}
 	for i, a := range order {
 		if a.name == name && (name != attrDSCP || to == "") {
 			return i + 1
@@ -79,6 +84,47 @@ func attributesOf() (out []string) {
 	}
 	return out
 }
+
+// dcbxFlags are the flags of a mode of DCBX, by the names that dcb-dcbx(8) gives them.
+var dcbxFlags = []struct {
+	flag uint8
+	name string
+}{{dcb.DCBXHost, "host"}, {dcb.DCBXManaged, "lld-managed"}, {dcb.DCBXCEE, "cee"}, {dcb.DCBXIEEE, "ieee"}, {dcb.DCBXStatic, "static"}}
+
+// dcbxText names the flags of a mode of DCBX. Flags without a name are a number at the end.
+func dcbxText(mode uint8) string {
+	var out []string
+	for _, f := range dcbxFlags {
+		if mode&f.flag != 0 {
+			out = append(out, f.name)
+			mode &^= f.flag
+		}
+	}
+	if mode != 0 {
+		out = append(out, strconv.Itoa(int(mode)))
+	}
+	return strings.Join(out, " ")
+}
+
+func parseDCBX(text string) (mode uint8, err error) {
+fields:
+	for _, name := range strings.Fields(text) {
+		for _, f := range dcbxFlags {
+			if f.name == name {
+				mode |= f.flag
+				continue fields
+			}
+		}
+		n, err := parseNumbers(name, " ", 256)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a mode of DCBX", text)
+		}
+		mode |= uint8(n[0])
+	}
+	return mode, nil
+}
+
+func hasIEEE(mode string) bool { return slices.Contains(strings.Fields(mode), "ieee") }
 
 // values returns what dcbnl says of a NIC, by attribute. A value is text from which encode makes the same struct again.
 func values(d dcb.Settings) map[string]string {
