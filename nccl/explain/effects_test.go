@@ -47,7 +47,7 @@ func TestEffectsAreNotCauses(t *testing.T) {
 		{strings.NewReplacer("%r", "0", "%s", "64088").Replace(watchdogLine), nil, "64087 collectives before it ended"},
 		{strings.Replace(strings.NewReplacer("%r", "0", "%s", "2109").Replace(watchdogLine), "NumelIn=1", "NumelIn=5", 1) + strings.Replace(strings.NewReplacer("%r", "1", "%s", "2109").Replace(watchdogLine), "NumelIn=1", "NumelIn=7", 1), nil, "with different sizes: 5 and 7 elements"}, // pytorch/pytorch/issues/143536
 		{"  exitcode  : -9 (pid: 4)\nRoot Cause (first observed failure):\n  exitcode  : 1 (pid: 5)\n", map[string]env.Severity{"A process was killed (SIGKILL)": env.Error}, "Another process failed first"},
-		{"  exitcode  : 1 (pid: 4)\nRoot Cause (first observed failure):\n  exitcode  : -9 (pid: 5)\n", map[string]env.Severity{"A process was killed (SIGKILL)": env.Error}, "Mostly the OOM killer"},
+		{"  exitcode  : 1 (pid: 4)\nRoot Cause (first observed failure):\n  exitcode  : -9 (pid: 5)\n", map[string]env.Severity{"A process was killed (SIGKILL)": env.Error}, "often the OOM killer"},
 		{rayDied + "(RayWorker pid=7) " + strings.NewReplacer("%r", "0", "%s", "1").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Error, "A worker of Ray died": -1}, "The timeout is an effect, not the cause."}, // vllm-project/vllm/issues/1846
 		{rayDied + "(RayWorker pid=8) " + strings.NewReplacer("%r", "0", "%s", "1").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Note, "A worker of Ray died": env.Error}, "dmesg on that host"},
 		{"RuntimeError: NCCL Error 2: unhandled system error\n", map[string]env.Severity{"NCCL reports a system error": env.Error}, "No known line names the cause."},

@@ -39,7 +39,7 @@ type meaning struct {
 
 // meanings are tried in this order: the more special ones come first.
 var meanings = slices.Concat(efaMeanings, ibMeanings, nvshmemMeanings, enrootMeanings, frameworkMeanings, torchMeanings, socketMeanings, kernelMeanings, cudaMeanings, memoryMeanings, gpuMeanings, usageMeanings, rasMeanings, pluginMeanings, rcclMeanings,
-	deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings, launcherMeanings, codeMeanings, watchdogMeanings, resultMeanings, insideMeanings, systemMeanings)
+	deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings, launcherMeanings, codeMeanings, watchdogMeanings, resultMeanings, insideMeanings, callMeanings, systemMeanings)
 
 // ownMeanings are those of lines that nothing but the output of a program has: such a line is enough to know a log.
 var ownMeanings = slices.Concat(efaMeanings, ibMeanings, nvshmemMeanings, enrootMeanings, frameworkMeanings, socketMeanings, usageMeanings, cudaMeanings, gpuMeanings, kernelMeanings, deviceMeanings, verbsMeanings, mpiMeanings, clusterMeanings)

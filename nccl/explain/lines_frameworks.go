@@ -21,12 +21,20 @@ const (
 const lessMemory = "Raise the job's memory limit, or use less memory (fewer workers, no offload to the host, smaller shards while loading)."
 
 // sigkill is a process that was killed. If another one failed first, torchrun itself did it.
-var sigkill = &meaning{role: symptom, summary: "A process was killed (SIGKILL)", more: explainKill, costs: "Mostly the OOM killer did it, because no memory was left on the host or in the container's cgroup. Otherwise a launcher, a scheduler or Kubernetes ended the process after a grace time.", instead: "Look for the OOM killer in dmesg on that host, and in the scheduler's log. " + lessMemory,
+var sigkill = &meaning{role: symptom, summary: "A process was killed (SIGKILL)", more: explainKill, costs: "Another process or the kernel killed it, and it says nothing itself: often the OOM killer, because no memory was left on the host or in the container's cgroup, or a watchdog, a launcher, a scheduler or Kubernetes, which end what hangs or comes too late.", instead: "Look for the OOM killer in dmesg on that host, and in the logs of launcher and scheduler. If it was the OOM killer: " + lessMemory,
 	forms: []string{"return code = -9", "exit code: -9", "died with <Signals.SIGKILL", "with signal SIGKILL", "xit code 137", "shutdown with signal 9 ", "EXIT CODE: 137", "EXIT CODE: 9", "exit status 137", "exitcode: -9", "exitcode  : -9", "on signal 9 (Killed)", "Signal 9 (SIGKILL) received by PID"}}
 
 func explainKill(l *logged, _ string) (summary, costs, instead string) {
 	if l.endedByTorchrun() {
 		return "", "Another process failed first, and torchrun ended this one for it.", "Read the output of the process below \"Root Cause (first observed failure)\"."
+	}
+	return "", "", ""
+}
+
+// explainDeepEP says more of a condition on buffers.
+func explainDeepEP(_ *logged, m string) (summary, costs, instead string) {
+	if anyOf(m, []string{"chunked", "num_rdma_bytes", "num_nvl_bytes"}) {
+		return "", "The buffers or chunk sizes that the program gave to DeepEP do not fit its number of ranks: the line quotes the condition. The network is not the cause.", "Take the configuration that DeepEP recommends for this number of ranks (Buffer.get_dispatch_config, get_combine_config), or larger buffers."
 	}
 	return "", "", ""
 }
@@ -123,6 +131,7 @@ var frameworkMeanings = []*meaning{
 		forms: []string{"Unable to load NCCL library", "Failed to load NCCL library from"}},
 	{role: cause, summary: "This PyTorch has no libuv", costs: "torchrun asks for a store with libuv, which this build of PyTorch does not have, as on Windows.", instead: "Set USE_LIBUV=0, or install a build with libuv.", forms: []string{"use_libuv was requested but PyTorch was"}},
 	{role: symptom, summary: "A data loader's worker died", costs: "A process that loads data was killed, or crashed: mostly host memory or /dev/shm is full. The network is not the cause.", instead: "Check dmesg for the OOM killer, and df /dev/shm. num_workers=0 shows the error of the worker itself.", forms: []string{"DataLoader worker (pid*xited unexpectedly", "DataLoader worker (pid*is killed by signal: Killed"}},
+	{role: cause, summary: "DeepEP refuses its arguments", costs: "DeepEP demands a condition of its tensors, buffers or configuration, which the line quotes, and it does not hold. The network is not the cause.", more: explainDeepEP, instead: "Compare the arguments with the condition in the line and with the tests of the same version of DeepEP.", forms: []string{"Failed: Assertion error *csrc/"}},
 	{role: symptom, summary: "DeepEP's ranks wait for each other", costs: "A rank did not take part in a dispatch or combine in time: it failed, is late, or the NIC that the GPU drives (NVSHMEM, IBGDA) does not deliver.", instead: "Look for the first error of all ranks. With several hosts run the tests of DeepEP and NVSHMEM first, and check nvidia_peermem or dma-buf and the driver's options for IBGDA (PeerMappingOverride=1).",
 		forms: []string{"DeepEP timeout", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "DeepEP dispatch*timeout", "DeepEP combine*timeout"}},
 	{role: cause, summary: "A host of Ray is gone", costs: "Ray got no heartbeat from the host, or its raylet ended.", instead: "Look at that host: memory, network, and the log of its raylet. All hosts need all of Ray's TCP ports of each other.",

@@ -120,7 +120,7 @@ var ibMeanings = []*meaning{
 	{role: symptom, summary: "The peer's NIC refused a request", costs: "The peer's NIC may not use the memory that was asked for: GPUDirect RDMA is blocked there by ACS or the IOMMU, or the peer's process freed it when it ended.",
 		instead: "Read the log of the peer's rank first. " + gpuMem, more: explainHostBuffer, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
 	{role: cause, summary: "Ranks do not agree on a size", costs: "The peer sent more than the receive buffer takes: the ranks call different collectives, or sizes differ.", instead: disagree, forms: completion(1, "LOC_LEN_ERR")},
-	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
+	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "status=IBV_WC_", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
 
 	{role: cause, summary: "Ranks do not agree on a size", costs: "The ranks call different collectives, or with different sizes or settings.", instead: disagree,
 		forms: []string{"Mismatched collective detected" /* 2.4.2–2.7.6 */, "collective mismatch error" /* 2.10.3–2.19.4 */, "posted incorrect receive info" /* 2.12.10– */}},
@@ -137,6 +137,9 @@ var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x
 // inWC are statuses as ibv_wc_status_str of libibverbs names them, which many programs print. Those that other errors are called, too, are
 // left out.
 var inWC = map[int]string{4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
+
+// ofNCCL reports whether NCCL, or a plugin in its words, has written a completion: what other programs print is not about NCCL's settings.
+func ofNCCL(m string) bool { return anyOf(m, []string{"NET/", "NCCL ", "Got completion", "Got CQE"}) }
 
 // completion returns the forms of a completion with a status: NCCL's, perftest's (NOTIFY_COMP_ERROR_SEND; with the status in words since
 // 2025), those of libibverbs' examples, of UCX (ib_mlx5_log.c) and of the kernel's mlx5 driver (cq.c).
@@ -183,7 +186,7 @@ func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
 
 // explainHostBuffer says more of a test whose buffers are in the hosts' memory, and of other programs.
 func explainHostBuffer(l *logged, m string) (summary, costs, instead string) {
-	if anyOf(m, []string{inWC[4], inWC[9], "syndrome 0x"}) && !strings.Contains(m, "wr_id") && l.gpuBuffer == 0 {
+	if (anyOf(m, []string{inWC[4], inWC[9], "syndrome 0x"}) || !ofNCCL(m)) && !anyOf(m, []string{"wr_id", "Failed status"}) && l.gpuBuffer == 0 {
 		return "", "A NIC does not accept the address, key or length of a request: the memory was released because a process had ended, the two sides do not fit together (versions, settings), or the memory is a GPU's and GPUDirect RDMA does not work.",
 			"Read the log of the other side from its first error, and use one version of the program on both. If the memory is a GPU's: " + gpuReach
 	}
@@ -254,7 +257,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 		return "", "The peer's port did not answer: the path or a cable is bad, the subnet has changed (LIDs, service levels), or the other side had ended before.",
 			"See whether the other process ended first. Check that both ports are active with a LID (ibv_devinfo), their errors (perfquery, ibdiagnet), the subnet manager's log, and the path with ib_write_bw between these ports."
 	}
-	if anyOf(m, []string{"wr_id", "Failed status", "(synd 0x", "syndrome 0x", inWC[12]}) { // of another program
+	if anyOf(m, []string{"wr_id", "Failed status", "(synd 0x", "syndrome 0x", inWC[12]}) || !ofNCCL(m) { // of another program
 		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
 	}
@@ -270,6 +273,9 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 	}
 	old := strings.Contains(m, "with error ") || l.version.Known() && l.version.Before(choosesGID) // this form ended with 2.19.4
 	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); !old || pinned {
+		return "", "", ""
+	}
+	if here, there, found := bothGIDs(m); found && here.Is4() && there.Is4() { // not those of index 0
 		return "", "", ""
 	}
 	return "", "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions. On RoCE this NCCL, before 2.21, uses GID index 0 unless NCCL_IB_GID_INDEX is set: a link-local address, on many cards with RoCE v1. Otherwise the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.",

@@ -21,6 +21,9 @@ func xid(codes ...int) (out []string) {
 // (docs.nvidia.com/deploy/xid-errors); mlx5's lines are in drivers/net/ethernet/mellanox/mlx5/core (health.c, events.c, cmd.c) and
 // drivers/infiniband/hw/mlx5/cq.c; others in drivers/pci/pcie (aer.c, dpc.c), drivers/iommu and mm/oom_kill.c.
 var kernelMeanings = []*meaning{
+	{role: symptom, summary: "The kernel crashed", costs: "A part of Linux, mostly the driver that RIP and the call trace name in brackets, accessed memory that it does not have. What used that driver then hangs or fails, often until a reboot.",
+		instead: "Read the lines after it for that module. Reboot, and update the kernel, and the driver if it is a vendor's (OFED, nvidia, gdrdrv); take a driver away that the kernel does not need.", forms: []string{"eneral protection fault*SMP", "BUG: unable to handle", "kernel BUG at", "kernel NULL pointer dereference", "Oops: 0"}},
+	{role: hint, summary: "The kernel cannot pin memory", costs: "A program gave the RDMA driver an address that is not of ordinary memory: mostly a GPU's, without a driver that offers it (nvidia_peermem or dma-buf).", instead: gpuReach, forms: []string{"ib_umem_get: failed to get user pages"}},
 	{role: cause, summary: "NVLink reports errors", costs: "A link between GPUs, or between a GPU and a switch, failed. Jobs on these GPUs end or hang, also on those that show no error.",
 		instead: "Look for the first of these lines on the host, and see nvidia-smi nvlink -e. " + resetGPU, forms: xid(74, 136, 144, 145, 146, 147, 148, 149, 150, 155)},
 	{role: symptom, summary: "A GPU was refused access over NVLink", costs: "Xid 137: a GPU asked another one for memory that is not mapped there: mostly the program that owned it ended or failed, sometimes the NVLink fabric is not set up.",

@@ -32,13 +32,37 @@ var nvshmemMeanings = []*meaning{
 	{role: symptom, summary: "NVSHMEM's processes do not meet", costs: "Its bootstrap failed: the launcher does not offer what NVSHMEM_BOOTSTRAP asks for (PMI, PMIx, MPI), or the hosts do not reach each other over TCP.", instead: "Start it by the launcher that fits (NVSHMEM_BOOTSTRAP=MPI with mpirun, PMIX with srun --mpi=pmix), and set NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to an interface that reaches all hosts.",
 		forms: []string{"nvshmem_bootstrap failed", "bootstrap_preinit failed", "bootstrap_init failed", "Bootstrap plugin init failed", "bootstrap_net_recv*Message truncated", "nvshmemx_api.h:*Connection timed out"}},
 	{role: effect, summary: "NVSHMEM is not initialized", costs: "Its start failed before this call.", instead: "Look for NVSHMEM's first line with an error.", forms: []string{"NVSHMEM API called before NVSHMEM initialization has completed", "nvshmem API called before nvshmem_init"}},
-	{role: symptom, vague: true, summary: "NVSHMEM ended with an error", costs: "NVSHMEM reports that a step failed.", instead: "Look for its first line: the later ones follow from it. NVSHMEM_DEBUG=INFO shows more.", forms: []string{"nvshmem*: non-zero status: ", "nvshmem*: NULL value ", "nvshmem initialization failed, exiting"}},
+	{role: symptom, vague: true, summary: "NVSHMEM ended with an error", costs: "NVSHMEM reports that a step failed.", more: explainNVSHMEM, instead: "Look for its first line: the later ones follow from it. NVSHMEM_DEBUG=INFO shows more.", forms: []string{"nvshmem*: non-zero status: ", "nvshmem*: NULL value ", "nvshmem initialization failed, exiting"}},
 
 	{role: symptom, summary: "MPI's processes do not share memory", costs: "UCC, the collectives of MPI (HPC-X), takes processes of one machine for those of one host, and they are in different containers.",
 		instead: "Run them in one container or with --ipc=host, or turn UCC off: mpirun --mca coll_ucc_enable 0. NCCL's data do not go through it.", forms: []string{"TL_SHM ERROR"}},
 	{role: symptom, vague: true, summary: "UCC reports an error", costs: "UCC is the library for the collectives of MPI (HPC-X); NCCL does not use it.", instead: "Turn it off: mpirun --mca coll_ucc_enable 0 --mca coll_hcoll_enable 0.", forms: []string{" TL_*ERROR", " CL_*ERROR", "UCC  ERROR", "UCC ERROR"}},
 	{role: cause, summary: "The hosts are not in one NVLink domain", costs: "This test maps GPU memory of other hosts, which only multi-node NVLink can do: the hosts must be of one NVLink domain (as in GB200 NVL72), with IMEX. Hosts with eight GPUs and NICs between them are not.",
 		instead: "Within a domain start nvidia-imex on all hosts, with the same nodes_config.cfg, and give containers /dev/nvidia-caps-imex-channels. Otherwise measure between hosts with nccl-tests.", forms: []string{"MultinodeMemoryAllocation" /* nvbandwidth */}},
+}
+
+// nvshmemSteps are words of NVSHMEM's errors (src/host, src/modules/transport), and what they mean.
+var nvshmemSteps = []struct {
+	words                   []string
+	summary, costs, instead string
+}{
+	{[]string{"cq creation failed", "qp creation failed", "srq creation failed", "pd creation failed", "ep_create failed", "creating qp", "create qp"}, "NVSHMEM's queues cannot be made", "A NIC refuses a queue or connection: memlock is limited, its port is not active, or it has no room for so many (IBGDA makes them for each peer).",
+		"Look at ulimit -l and ibv_devinfo inside of the job, and at dmesg for that NIC. Name only the fabric's NICs in NVSHMEM_HCA_LIST. " + memlock},
+	{[]string{"multicast", " MC ", "NVLS"}, "NVSHMEM cannot use NVLink SHARP (NVLS)", "CUDA refuses multicast memory of the GPUs' switches: mostly the Fabric Manager is in a wrong state, or a virtual machine or container has a part of the GPUs.", "Set NVSHMEM_DISABLE_NVLS=1 to go without. " + manager},
+	{[]string{"too many teams", "more teams available"}, "NVSHMEM has no more teams", "The program makes more teams than NVSHMEM was told to keep room for.", "Raise NVSHMEM_MAX_TEAMS, or let the program destroy teams that it no longer needs."},
+	{[]string{"same number of PEs on all nodes"}, "Hosts have different numbers of processes", "NVSHMEM needs equally many processes on each host.", "Start as many on every host. Hosts with one name, or containers on one host, are counted together or apart by their host name."},
+	{[]string{"No NICs were assigned", "No devices selected"}, "NVSHMEM finds no NIC", "No NIC that NVSHMEM may use is there: none is active, or NVSHMEM_HCA_LIST and NVSHMEM_HCA_PE_MAPPING name others.", "Compare ibv_devinfo in the same container with these variables."},
+	{[]string{"incompatible version", "major version (", "different than the version"}, "NVSHMEM's parts do not fit together", "Library, plugins and program are of different versions of NVSHMEM.", "Keep one NVSHMEM in LD_LIBRARY_PATH and in the image (pip: nvidia-nvshmem), and build the program with it."},
+}
+
+// explainNVSHMEM says more of a step that failed by the words for it.
+func explainNVSHMEM(_ *logged, m string) (summary, costs, instead string) {
+	for _, s := range nvshmemSteps {
+		if anyOf(m, s.words) {
+			return s.summary, s.costs, s.instead
+		}
+	}
+	return "", "", ""
 }
 
 // withoutPeermem says more of a transport that found no nvidia_peermem.

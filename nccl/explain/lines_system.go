@@ -44,7 +44,7 @@ var systemMeanings = []*meaning{
 		forms: []string{"o space left on device", "isk quota exceeded"}},
 	{role: symptom, vague: true, summary: "The system has no memory for a call", costs: "The host, the container's cgroup or a limit of the process (ulimit -v, -l) has no memory left. From a call of RDMA, its queue may also be full.", instead: "Check free memory, the job's memory limit, ulimit -l, and dmesg for the OOM killer.", forms: []string{"annot allocate memory", "MemoryError"}},
 	{role: symptom, vague: true, summary: "The system forbids a call", costs: "The permissions of a file or device, or a security profile (seccomp, SELinux, AppArmor), forbid it to this user.", instead: "The line names the file or call. Compare the user and its groups with the permissions (ls -l); in a container see which devices and capabilities it has.",
-		forms: []string{"Permission denied"}},
+		forms: []string{"Permission denied", "peration not permitted"}},
 	{role: effect, summary: "A connection was closed", costs: "The process at its other end has ended, or closed it.", instead: "Read the log of that process: its first error is the cause.", forms: []string{"BrokenPipeError: ", "ConnectionResetError: ", "Connection reset by peer", "RemoteDisconnected"}},
 	unknownException,
 }
@@ -56,7 +56,7 @@ var noProgram = sync.OnceValue(func() *regexp.Regexp {
 
 // noSuchProgram is a program that a shell or Python cannot start.
 var noSuchProgram = &meaning{role: symptom, vague: true, summary: "A program is missing", costs: "The shell, or the program, does not find it on this host or in this container: it is not installed there, or not in PATH.", instead: "Install it, or write its full path. A login by SSH without a terminal, a service and a container have other paths than your shell.",
-	forms: []string{": command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory"}}
+	forms: []string{": command not found", ": Command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory"}}
 
 // explainPython says more of exceptions whose kind tells what is wrong.
 func explainPython(_ *logged, m string) (summary, costs, instead string) {

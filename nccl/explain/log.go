@@ -248,9 +248,13 @@ func (l *logged) trace(number int, message string) {
 func (l *logged) warn(number int, where, message string) class {
 	if traces(message) { // ACCL, Alibaba's NCCL, warns of each step
 		l.trace(number, message)
-	} else if message != "" && !l.read(number, where+" "+warnMark+message, anyLine()) {
-		l.strange(number, message)
-		return unknown
+	} else if text := where + " " + warnMark + message; message != "" && !l.read(number, text, anyLine()) {
+		m := anyLine().meant(inWords(text)) // a plugin's, or of a version to come
+		if m == nil {
+			l.strange(number, message)
+			return unknown
+		}
+		l.record(number, text, m)
 	}
 	return logLine
 }

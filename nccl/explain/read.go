@@ -185,6 +185,7 @@ func usual(message string) bool {
 		strings.Contains(message, "/Plugin: Failed to initialize any ") ||
 		strings.Contains(message, "/Plugin") && (strings.Contains(message, "Could not find") || strings.Contains(message, "Failed to find") || strings.Contains(message, "No plugin found")) ||
 		strings.HasPrefix(message, "NET/Plugin") && (strings.Contains(message, "Plugin load") || strings.Contains(message, "cannot open shared object file")) ||
+		strings.HasPrefix(message, "Attribute ") && strings.HasSuffix(message, " not found") /* graph/xml.h: an optional one */ ||
 		strings.HasPrefix(message, "dlvsym failed on ") || strings.HasPrefix(message, "Failed to initialize NET plugin ")
 }
 

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -41,6 +43,9 @@ var cudaErrors = []struct{ number, names, text string }{
 	{"717", "invalidaddressspace", "operation not supported on global/shared address space"},
 	{"718", "invalidpc", "invalid program counter"},
 	{"719", "launchfailed launchfailure", "unspecified launch failure"},
+	{"304", "operatingsystem oscallfailed", "CUDA error: OS call failed"},
+	{"800", "notpermitted", "CUDA error: operation not permitted"},
+	{"801", "notsupported", "CUDA error: operation not supported"},
 	{"802", "systemnotready", "system not yet initialized"},
 	{"803", "systemdrivermismatch", "system has unsupported display driver / cuda driver combination"},
 	{"804", "compatnotsupportedondevice", "forward compatibility was attempted on non supported HW"},
@@ -53,6 +58,15 @@ var cudaErrors = []struct{ number, names, text string }{
 	{"900", "streamcaptureunsupported", "operation not permitted when stream is capturing"},
 	{"901", "streamcaptureinvalidated", "operation failed due to a previous error during capture"},
 	{"904", "streamcaptureunjoined", "capturing stream has unjoined work"},
+	{"999", "unknown", "CUDA error: unknown error"},
+}
+
+// systemErrors are the errors of Linux that RDMA and sockets give: number and text (errno-base.h and errno.h of Linux, strerror of the C library).
+var systemErrors = map[string]string{
+	"1": "Operation not permitted", "2": "No such file or directory", "5": "Input/output error", "11": "Resource temporarily unavailable", "12": "Cannot allocate memory", "13": "Permission denied", "14": "Bad address",
+	"16": "Device or resource busy", "19": "No such device", "22": "Invalid argument", "28": "No space left on device", "38": "Function not implemented", "61": "No data available", "93": "Protocol not supported",
+	"95": "Operation not supported", "98": "Address already in use", "99": "Cannot assign requested address", "101": "Network is unreachable", "104": "Connection reset by peer", "110": "Connection timed out",
+	"111": "Connection refused", "113": "No route to host",
 }
 
 // cudaTexts finds the text of an error of CUDA by its number and by its names.
@@ -72,11 +86,23 @@ var (
 	cudaNamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:CUDA_ERROR_|cudaError|hipError)([A-Z]\w+)`) })
 	// cudaNumbered is one by number: "CUDA error 700", "CUDA failure: 802", "cudaError_t code=35", "cudaGetDeviceCount returned 35".
 	cudaNumbered = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:(?i:cuda(?: runtime| driver)?[ _-]?(?:error|failure))(?:_t)?(?: code)?|\bcuda[A-Z]\w+ returned|\bcu[A-Z]\w+ returned) *[:=(#]? *(\d{2,3})\b`)
+		return regexp.MustCompile(`(?:(?i:cuda(?: runtime| driver)?[ _-]?(?:error|failure))(?:_t)?(?: code)?|\bcu(?:da)?[A-Z]\w+(?:\(.{0,80}\))?:? (?:returned|failed|error)(?: with)?(?: error| code| status)*) *[:=(#]? *(\d{2,3})\b`)
+	})
+	// verbsCall is a call of libibverbs, of a provider or of librdmacm that a line says has failed, with or without the system's words.
+	verbsCall = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*(?:\([^)]{0,120}\))?(?:[^\w]{1,4}[\w ]{0,40})? ?(?:[Ff]ailed|FAILED|[Ee]rror|ERROR|rc|ret|returned|errno)\b|[Ff]ailed (?:to|at|in) (?:\w+ )?(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*|\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*: [A-Z]`)
+	})
+	// libfabricCall is a call of libfabric that a line says has failed.
+	libfabricCall = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\bfi_(?:getinfo|fabric|domain|endpoint|scalable_ep|passive_ep|pep_bind|ep_bind|enable|listen|accept|connect|av_open|av_insert|cq_open|cq_read\w*|eq_open|eq_\w*read\w*|cntr_open|mr_reg\w*|mr_bind|mr_enable|getname|send\w*|recv\w*|tsend\w*|trecv\w*|read\w*|write\w*|inject\w*)\b(?:\([^)]{0,120}\))?[^\w]{1,4}(?:[\w./]+:\d+, )?(?:call |\w+ )?(?:[Ff]ailed|[Ee]rror|ERROR|rc|ret|returned|-\d|[A-Z][a-z]+ )`)
+	})
+	// completed is the status of a completion by its name or number: "IBV_WC_RETRY_EXC_ERR", "wc.status = 12", "work completion status: 5".
+	completed = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\bIBV_WC_([A-Z_]+)|(?i:\bwc[._ ]?status|completion status)\W{1,3}(\d{1,2})\b`)
 	})
 	// numbered is the number of an error of the system: "non-zero status: 110", "(errno 19)", "error=22", "[110]".
 	numbered = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:status:|errno:?|error:?|ret(?:urned)?) *=? *(\d{1,3})\b|\[(\d{1,3})\]`)
+		return regexp.MustCompile(`(?:status:|errno:?|error:?|failed:|\brc|\bret(?:urned)?)[:=]? *=? *-?(\d{1,3})\b|\[(\d{1,3})\]`)
 	})
 )
 
@@ -84,7 +110,7 @@ var (
 // its text at the end.
 func inWords(line string) string {
 	line = line[:min(len(line), maxText)]
-	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "returned") {
+	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "ailed") || strings.Contains(line, "returned") {
 		if at := cudaNamed().FindStringSubmatch(line); at != nil {
 			return line + " CUDA error: " + cudaTexts()[strings.ToLower(strings.ReplaceAll(at[1], "_", ""))]
 		}
@@ -92,16 +118,40 @@ func inWords(line string) string {
 			return line + " CUDA error: " + cudaTexts()[at[1]]
 		}
 	}
+	if at := completed().FindStringSubmatch(line); at != nil {
+		for status, name := range statuses {
+			if at[1] == name || at[2] == strconv.Itoa(status) {
+				return fmt.Sprintf("%s status=IBV_WC_%s(%d)", line, name, status)
+			}
+		}
+	}
+	number := ""
+	if at := numbered().FindStringSubmatch(line); at != nil {
+		number = at[1] + at[2]
+	}
+	if strings.Contains(line, "ibv_modify_qp") && number != "" {
+		return line + " ibv_modify_qp failed with " + number + " "
+	}
+	if call := verbsCall().FindString(line); call != "" {
+		return line + rdmaCall + systemErrors[number]
+	}
+	if libfabricCall().MatchString(line) {
+		return line + libfabricFails + systemErrors[number]
+	}
 	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
 		return line + ofException
 	}
 	if strings.TrimSpace(line) == "Killed" {
 		return line + " on signal 9 (Killed)" // as the shell says it
 	}
-	if strings.Contains(line, "ibv_modify_qp") {
-		if at := numbered().FindStringSubmatch(line); at != nil {
-			return line + " ibv_modify_qp failed with " + at[1] + at[2] + " "
-		}
-	}
 	return line
 }
+
+// statuses are the completion statuses of ibv_wc_status (infiniband/verbs.h).
+var statuses = map[int]string{1: "LOC_LEN_ERR", 2: "LOC_QP_OP_ERR", 4: "LOC_PROT_ERR", 5: "WR_FLUSH_ERR", 6: "MW_BIND_ERR", 7: "BAD_RESP_ERR", 8: "LOC_ACCESS_ERR", 9: "REM_INV_REQ_ERR", 10: "REM_ACCESS_ERR", 11: "REM_OP_ERR", 12: "RETRY_EXC_ERR", 13: "RNR_RETRY_EXC_ERR", 21: "GENERAL_ERR"}
+
+// What follows a line that names a call which has failed, before the system's words for its number.
+const (
+	rdmaCall       = " RDMA call failed: "
+	libfabricFails = " libfabric call failed: "
+)
