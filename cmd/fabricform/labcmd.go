@@ -92,17 +92,30 @@ func labUp(a *app) *cobra.Command {
 func labStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "status [FABRIC]", Short: "Show the lab's hosts and cables", Args: cobra.MaximumNArgs(1),
-		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
-			s, err := l.Status()
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := fabricArg(args)
+			f, err := a.load(path)
 			if err != nil {
 				return err
 			}
-			if a.asJSON {
-				return a.out.LabJSON(s)
+			s := site.Status{Name: f.Name}
+			l, err := lab.Open(f.Name)
+			none := errors.Is(err, fs.ErrNotExist)
+			if err == nil {
+				s, err = l.Status()
 			}
-			a.out.Lab(s)
+			switch {
+			case err != nil && !none:
+				return err
+			case a.asJSON:
+				return a.out.LabJSON(s)
+			case none:
+				a.out.Linef("fabric %q has no lab; build it with %s", f.Name, a.invocation(f, path).Hint("lab", "up"))
+			default:
+				a.out.Lab(s)
+			}
 			return nil
-		}),
+		},
 		Example: "  fabricform lab status my-fabric/\n  fabricform lab status -json | jq '.hosts[] | select(.alive | not) | .name'",
 	}
 	a.jsonFlag(c, "print as JSON")

@@ -316,14 +316,26 @@ func TestHelpFitsIntoEightyColumns(t *testing.T) {
 	walk(rootCommand(&app{out: view.New(&out)}))
 }
 
-// TestALabThatIsDownIsDown: taking it down again is no mistake.
+// TestALabThatIsDownIsDown: to ask for it, or to take it down again, is no mistake.
 func TestALabThatIsDownIsDown(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	var out bytes.Buffer
-	root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
-	root.SetArgs([]string{"lab", "down", "../../examples/roce-pair.hcl"})
-	if err := root.Execute(); err != nil || !strings.Contains(out.String(), `fabric "roce-pair" has no lab`) {
-		t.Errorf("%v: %s", err, out.String())
+	const fabric = "../../examples/roce-pair.hcl"
+	for line, want := range map[string]string{
+		"lab down " + fabric:          "✓ fabric \"roce-pair\" has no lab.\n",
+		"lab status " + fabric:        "fabric \"roce-pair\" has no lab; build it with `fabricform lab up " + fabric + "`\n",
+		"lab status --json " + fabric: "{\n  \"name\": \"roce-pair\",\n  \"backend\": \"\",\n  \"hosts\": [],\n  \"links\": []\n}\n",
+	} {
+		var out bytes.Buffer
+		root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+		root.SetArgs(strings.Fields(line))
+		if err := root.Execute(); err != nil || out.String() != want {
+			t.Errorf("%s: %v: %q", line, err, out.String())
+		}
+	}
+	root := rootCommand(&app{out: view.New(io.Discard), err: view.New(io.Discard)})
+	root.SetArgs([]string{"lab", "exec", fabric, "a", "true"})
+	if err := root.Execute(); err == nil || err.Error() != "there is no lab for fabric \"roce-pair\"; build it with `fabricform lab up "+fabric+"`" {
+		t.Error(err)
 	}
 }
 

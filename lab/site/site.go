@@ -131,11 +131,18 @@ func Names() ([]string, error) {
 	return states, err
 }
 
-// Read reads a lab's state from its folder.
+// noLab is the error for a fabric, by its name, that has no lab. It is fs.ErrNotExist.
+type noLab string
+
+func (name noLab) Error() string { return fmt.Sprintf("there is no lab for fabric %q", string(name)) }
+
+func (noLab) Is(target error) bool { return target == fs.ErrNotExist }
+
+// Read reads a lab's state from its folder. The error is fs.ErrNotExist if there is none.
 func Read(dir string, into any) error {
 	raw, err := os.ReadFile(filepath.Join(dir, "lab.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no lab for fabric %q: %w", filepath.Base(dir), err)
+		return noLab(filepath.Base(dir))
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, into)
