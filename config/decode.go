@@ -56,17 +56,19 @@ type replacement struct{ said, near string }
 // typeWrong reports a value of the wrong type, with an example of the right one.
 func typeWrong(a *attribute, v cty.Value) *wrong {
 	hint := a.hint()
-	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit.MatchString(s) {
-		hint = " Write " + speedWithUnit.FindStringSubmatch(s)[1] + ": the unit is in the name."
+	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit().MatchString(s) {
+		hint = " Write " + speedWithUnit().FindStringSubmatch(s)[1] + ": the unit is in the name."
 	}
-	if s, _ := plainString(v); quotedReference.MatchString(s) {
+	if s, _ := plainString(v); quotedReference().MatchString(s) {
 		hint = " Remove the quotes: " + s + " is a reference."
 	}
 	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), described(v), hint), nil}
 }
 
 // quotedReference matches a text that was meant as a reference.
-var quotedReference = regexp.MustCompile(`^(var|local|host|each|self|nic|bond|vlan)\.[A-Za-z_][^ ]*$`)
+var quotedReference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(var|local|host|each|self|nic|bond|vlan)\.[A-Za-z_][^ ]*$`)
+})
 
 // notText says why a text is not what it seems to be; nil: it is a text. Nobody means var.mtu or {{ mtu }} literally.
 func notText(a *attribute, v cty.Value) *wrong {
@@ -75,14 +77,14 @@ func notText(a *attribute, v cty.Value) *wrong {
 	case !is || a.name == "description":
 	case strings.Contains(s, "{{") && strings.Contains(s, "}}"):
 		return &wrong{"Template not expanded", a.name + `: fabricform does not expand {{ … }}. Write var.NAME, or "${var.NAME}" inside a text.`, nil}
-	case quotedReference.MatchString(s) && !slices.Contains(append([]string{"local", "host"}, nicKinds...), strings.SplitN(s, ".", 2)[0]):
+	case quotedReference().MatchString(s) && !slices.Contains(append([]string{"local", "host"}, nicKinds...), strings.SplitN(s, ".", 2)[0]):
 		return &wrong{"Reference in quotes", fmt.Sprintf("%s: %q is a text. Write %s without quotes for the value.", a.name, s, s), nil}
 	}
 	return nil
 }
 
 // speedWithUnit matches a speed as other tools write it, such as 25G or 100Gbps.
-var speedWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?[Gg][A-Za-z/]*$`)
+var speedWithUnit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?[Gg][A-Za-z/]*$`) })
 
 // typeOf names the type of a value as the files write it: a tuple is a list whose elements differ.
 func typeOf(v cty.Value) string {

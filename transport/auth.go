@@ -84,7 +84,7 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 		}
 	}
 	for _, path := range r.identities {
-		s, err := keyFile(home(path))
+		s, err := r.read.keys.once(home(path), func() (ssh.Signer, error) { return keyFile(home(path)) })
 		var locked *ssh.PassphraseMissingError
 		switch {
 		case err == nil:

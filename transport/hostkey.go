@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -32,39 +31,9 @@ func (e *HostKeyError) Error() string {
 	return s + "; nothing was sent to it; " + e.Hint
 }
 
-// knownFiles caches known_hosts files.
-type knownFiles struct {
-	mu sync.Mutex
-	by map[string]func() (*knownHosts, error)
-}
-
-func (k *knownFiles) read(files, revoking, lists []string) (*knownHosts, error) {
-	key := strings.Join(slices.Concat(files, []string{""}, revoking, []string{""}, lists), "\x00")
-	k.mu.Lock()
-	if k.by == nil {
-		k.by = map[string]func() (*knownHosts, error){}
-	}
-	if k.by[key] == nil {
-		k.by[key] = sync.OnceValues(func() (*knownHosts, error) { return readKnownHosts(files, revoking, lists) })
-	}
-	read := k.by[key]
-	k.mu.Unlock()
-	return read()
-}
-
 // hostKeys returns the check for a host's key, and the key types to request. A host may have several keys,
 // and only those in known_hosts can be checked (golang/go#29286).
 func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, error) {
-	var files []string
-	for _, f := range r.knownHosts {
-		if f = home(f); f != "" {
-			if _, err := os.Stat(f); err == nil {
-				files = append(files, f)
-			} else if r.KnownHosts != "" {
-				return nil, nil, fmt.Errorf("read known_hosts: %w", err)
-			}
-		}
-	}
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +41,8 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 	if host = firstOf(r.keyName, host); r.hostKeyAlias != "" {
 		host, port = r.hostKeyAlias, "22" // ssh looks up an alias without a port
 	}
-	db, err := r.parsed.read(files, r.revoking, r.revoked)
+	of := strings.Join(slices.Concat([]string{r.KnownHosts}, r.knownHosts, []string{""}, r.revoking, []string{""}, r.revoked), "\x00")
+	db, err := r.read.known.once(of, r.readKnown)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read known_hosts: %w", err)
 	}
@@ -123,6 +93,20 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 		}
 		return r.explain(check.CheckHostKey(hostPort, remote, key), hostPort, key)
 	}, asked, nil
+}
+
+// readKnown reads the known_hosts files that are there. A declared one must be.
+func (r resolved) readKnown() (*knownHosts, error) {
+	var files []string
+	for _, f := range r.knownHosts {
+		f = home(f)
+		if _, err := os.Stat(f); err == nil {
+			files = append(files, f)
+		} else if r.KnownHosts != "" {
+			return nil, err
+		}
+	}
+	return readKnownHosts(files, r.revoking, r.revoked)
 }
 
 func (r resolved) explain(err error, hostPort string, key ssh.PublicKey) error {

@@ -22,7 +22,7 @@ import (
 // checkKnown asks for a host's key with this text as known_hosts, and returns the verdict: "known", or a kind of HostKeyError with its line.
 func checkKnown(t *testing.T, file, hostPort string, shown ssh.PublicKey) (verdict string, algorithms []string) {
 	t.Helper()
-	r := resolved{Target: Target{KnownHosts: file}, knownHosts: []string{file}, parsed: &knownFiles{}}
+	r := resolved{Target: Target{KnownHosts: file}, knownHosts: []string{file}, read: &readOnce{}}
 	check, algorithms, err := r.hostKeys(hostPort)
 	if err != nil {
 		return err.Error(), nil

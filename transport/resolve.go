@@ -25,7 +25,7 @@ type resolved struct {
 	accepts       accepts
 	keyName       string // name of the host in known_hosts, if Address is Via
 	proxyCommand  string // as ssh_config(5) has it, with its tokens; "" if there is none
-	parsed        *knownFiles
+	read          *readOnce
 	from          hop // what it was resolved from
 }
 
@@ -57,7 +57,7 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 // fill fills in all values of a target.
 func (d *Dialer) fill(h hop) (resolved, error) {
 	t, conf := h.Target, h.Conf
-	r := resolved{Target: t, asked: t.Address, parsed: &d.known, identityAgent: os.Getenv("SSH_AUTH_SOCK"), from: h}
+	r := resolved{Target: t, asked: t.Address, read: &d.read, identityAgent: os.Getenv("SSH_AUTH_SOCK"), from: h}
 	r.Address = firstOf(h.Hostname, t.Address)
 	one := func(key string) string {
 		if v := conf[key]; len(v) > 0 && v[0] != "none" {

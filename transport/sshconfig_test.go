@@ -61,7 +61,7 @@ func resolveAll(d *Dialer, targets []Target) []string {
 			if err == nil {
 				key, err = (&Keeping{files: map[string]string{}}).key([]resolved{r})
 			}
-			r.parsed, r.from = nil, hop{}
+			r.read, r.from = nil, hop{}
 			out[i] = fmt.Sprintf("%+v %s", r, key)
 			if err != nil {
 				out[i] = err.Error()

@@ -50,7 +50,7 @@ type Dialer struct {
 	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
 	Keeping   *Keeping                                                          // nil: no connection is kept or reused
 
-	known  knownFiles
+	read   readOnce
 	config sshConfig
 }
 
