@@ -83,5 +83,6 @@ golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./nccl/launch -update
 	$(GO) test ./nccl/explain -update
 	$(GO) test ./providers/persist -update
+	$(GO) test ./cmd/fabricform -update
 	$(GO) test ./probe/perftest -update
 	$(GO) test ./view -update

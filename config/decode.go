@@ -67,7 +67,7 @@ func typeWrong(a *attribute, v cty.Value) *wrong {
 
 // quotedReference matches a text that was meant as a reference.
 var quotedReference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(var|local|host|each|self|nic|bond|vlan)\.[A-Za-z_][^ ]*$`)
+	return regexp.MustCompile(`^(var|local|host|each|self|nic|bond|vlan|workload)\.[A-Za-z_][^ ]*$`)
 })
 
 // notText says why a text is not what it seems to be; nil: it is a text. Nobody means var.mtu or {{ mtu }} literally.
@@ -274,6 +274,13 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 		return nil
 	case fabric.QoSRef:
 		name, ok := l.qosRef(v)
+		if !ok {
+			return typeWrong(a, v)
+		}
+		into.SetString(name)
+		return nil
+	case fabric.WorkloadRef:
+		name, ok := l.workloadRef(v)
 		if !ok {
 			return typeWrong(a, v)
 		}

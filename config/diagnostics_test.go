@@ -108,13 +108,13 @@ func TestNoMessageShowsASensitiveValue(t *testing.T) {
 	}
 }
 
-// summary matches the summaries of problems in this package and in package fabric.
-var summary = regexp.MustCompile(`(?:errorf|warnf|duplicate|say|fail|outside)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
+// summary matches the summaries of problems in this package, fabric and widearea.
+var summary = regexp.MustCompile(`(?:errorf|warnf|duplicate|say|fail|outside|problem)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
 
 // TestEveryDiagnosticHasAGolden: a message that no case shows is one that nobody has read.
 func TestEveryDiagnosticHasAGolden(t *testing.T) {
 	shown := read(t, "testdata/diagnostics/*.txt") + read(t, "../examples/broken/*.txt")
-	sources := read(t, "*.go") + read(t, "../fabric/*.go")
+	sources := read(t, "*.go") + read(t, "../fabric/*.go") + read(t, "../widearea/*.go")
 	found := summary.FindAllStringSubmatch(sources, -1)
 	if len(found) < 80 {
 		t.Fatalf("only %d messages found: has their form changed?", len(found))

@@ -140,6 +140,8 @@ func (l *loader) context(e hcl.Expression, s scope) *hcl.EvalContext {
 			ctx.Variables["host"] = l.hostVal
 		case "qos":
 			ctx.Variables["qos"] = l.qosVal
+		case "workload":
+			ctx.Variables["workload"] = l.workloadVal
 		case "local":
 			if name, ok := second(t); ok {
 				locals[name] = l.local(name)

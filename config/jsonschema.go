@@ -155,7 +155,8 @@ func (a *attribute) kinds() []schema {
 	switch t {
 	case reflect.TypeFor[anything]():
 		return nil
-	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[fabric.HostRef](), reflect.TypeFor[fabric.QoSRef]():
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[fabric.HostRef](), reflect.TypeFor[fabric.QoSRef](),
+		reflect.TypeFor[fabric.WorkloadRef]():
 		return []schema{expression}
 	case reflect.TypeFor[time.Duration](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[fabric.Netdev]():
 		return []schema{{"type": "string"}}

@@ -44,6 +44,8 @@ type loader struct {
 	busy     []string       // locals that are being evaluated
 	hostVal  cty.Value      // the value of "host" at this stratum
 	qosVal   cty.Value      // the value of "qos" at this stratum
+	// the value of "workload" at this stratum
+	workloadVal cty.Value
 
 	placeholders map[string]string // of sensitive values in the model
 
@@ -67,8 +69,9 @@ func newLoader(path string, o Options) *loader {
 		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
 		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{},
 		placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
-		qosVal:     cty.DynamicVal.Mark(early{"qos blocks"}),
-		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
+		qosVal:      cty.DynamicVal.Mark(early{"qos blocks"}),
+		workloadVal: cty.DynamicVal.Mark(early{"workload blocks"}),
+		hostBlocks:  map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
 		f: &fabric.Fabric{Name: "default", Secrets: fabric.Secrets{}},
 	}
 	l.functions = functions(dir, l.meter)

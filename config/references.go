@@ -17,7 +17,7 @@ type hostBlock struct {
 	failed    bool                       // its for_each could not be evaluated
 }
 
-// Property is an attribute of host, nic, qos, self or each that expressions may use.
+// Property is an attribute of host, nic, qos, workload, self or each that expressions may use.
 type Property struct{ Name, Doc string }
 
 var properties = map[string][]Property{
@@ -30,6 +30,7 @@ var properties = map[string][]Property{
 	"qos": {{"name", "Name of the class."}, {"dscp", "Its DSCP; null if it sets none."},
 		{"priority", "Its priority; null if it sets none."},
 		{"traffic_class", "Its traffic class byte, as `NCCL_IB_TC` and `--tclass` have it; null if it sets no DSCP."}},
+	"workload": {{"name", "Name of the workload."}},
 	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."},
 		{"address", "Its management address."}, {"labels", "Its labels."}},
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
@@ -41,7 +42,7 @@ var nicKinds = []string{"nic", "bond", "vlan"}
 // NICKinds returns the kinds of blocks that declare a NIC: nic, bond and vlan. Each has the same properties in expressions.
 func NICKinds() []string { return slices.Clone(nicKinds) }
 
-// Properties returns the attributes of host, nic, qos, self or each that expressions may use.
+// Properties returns the attributes of host, nic, qos, workload, self or each that expressions may use.
 func Properties(of string) []Property { return properties[of] }
 
 // hostAttributes are the names of the attributes of a host that expressions may use.

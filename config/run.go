@@ -18,6 +18,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/widearea"
 )
 
 // value returns the struct that p points to, for decoding into it.
@@ -44,6 +45,7 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 	l.variables()
 	l.header()
 	l.classes()
+	l.workloads()
 	l.hosts()
 
 	l.nextStratum(l.hostsValue(false))
@@ -159,8 +161,9 @@ func (l *loader) check() {
 	slices.SortFunc(l.f.Links, func(a, b *fabric.Link) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.LoginMeshes, func(a, b *fabric.LoginMesh) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Classes, func(a, b *fabric.QoS) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.f.Workloads, func(a, b *fabric.Workload) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Networks, func(a, b *fabric.Network) int { return strings.Compare(a.Name, b.Name) })
-	for _, p := range fabric.Check(l.f) {
+	for _, p := range slices.Concat(fabric.Check(l.f), widearea.Check(l.f)) {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: p.Summary, Detail: p.Detail}
 		if p.Severity == fabric.Warning {
 			d.Severity = hcl.DiagWarning

@@ -77,6 +77,12 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			known[k.Labels[0]] = true
 		}
 		l.declared("qos", t, known[name], maps.Keys(known))
+	case "workload":
+		known := map[string]bool{}
+		for _, k := range l.blocks["workload"] {
+			known[k.Labels[0]] = true
+		}
+		l.declared("workload", t, known[name], maps.Keys(known))
 	default:
 		if _, known := s[root]; known {
 			return
@@ -85,7 +91,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			l.errorf(r, "Unknown reference", "%q cannot be used here: %s.", root, why)
 			return
 		}
-		names := []string{"var", "local", "host", "qos"}
+		names := []string{"var", "local", "host", "qos", "workload"}
 		for n := range s {
 			names = append(names, n)
 		}
@@ -111,7 +117,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
-		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, bond, vlan, qos, each or self.%s", root, cure)
+		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, bond, vlan, qos, workload, each or self.%s", root, cure)
 		l.suggested(t[0].SourceRange(), near)
 	}
 }

@@ -50,6 +50,8 @@ func (a *attribute) typeName() typeName {
 		return typeNetdev
 	case reflect.TypeFor[fabric.QoSRef]():
 		return "a qos block"
+	case reflect.TypeFor[fabric.WorkloadRef]():
+		return "a workload block"
 	case reflect.TypeFor[map[int]int]():
 		return "a map of whole numbers"
 	case reflect.TypeFor[time.Duration]():
@@ -120,6 +122,8 @@ func (a *attribute) hint() string {
 		return ` RDMA, also over RoCE, is "ib", and TCP is "socket".`
 	case "qos":
 		return " Write qos.lossless."
+	case "workload":
+		return " Write workload.llm."
 	case "ets":
 		return " Write { 5 = 60, 0 = 40 }."
 	case "buffer":

@@ -222,7 +222,7 @@ func hostHas(h *Host, a netip.Addr) bool {
 // is Invalid, as may be in a fabric that is read from JSON. Check does not expect that.
 func (f *Fabric) CheckEntries() error {
 	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil) ||
-		slices.Contains(f.Classes, nil)
+		slices.Contains(f.Classes, nil) || slices.Contains(f.Workloads, nil)
 	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
 		return slices.Contains(h.NICs, nil) || slices.Contains(h.Routes, nil) || slices.Contains(h.Policy, nil) ||
 			slices.Contains(h.RXE, nil)
@@ -256,6 +256,9 @@ func (f *Fabric) blocks() []Block {
 	}
 	for _, q := range f.Classes {
 		out = append(out, q.Block)
+	}
+	for _, w := range f.Workloads {
+		out = append(out, w.Block)
 	}
 	for _, h := range f.Hosts {
 		out = append(out, h.Block, h.NCCL.Block)

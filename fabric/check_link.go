@@ -11,7 +11,6 @@ func (c *checker) checkLink(l *Link) {
 	if l.Invalid || len(l.Endpoints) != 2 {
 		return
 	}
-	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Title())
 	if l.Endpoints[0] == l.Endpoints[1] {
 		c.errorf(pos, "Link from a NIC to itself", "Both ends of link %s are %s.", l.Title(), l.Endpoints[0])
 		return
@@ -125,16 +124,4 @@ func halves(p netip.Prefix) string {
 		second = second.Next()
 	}
 	return first.String() + " and " + netip.PrefixFrom(second, bits).String()
-}
-
-// wideAreaRTT is far above the round-trip time in one building: 1 ms is about 100 km of fibre.
-const wideAreaRTT = 1_000_000 // ns
-
-// checkWideArea warns if collectives would cross a link or network with a high declared latency.
-func (c *checker) checkWideArea(role string, v Validate, b Block, what string) {
-	if role == "training" && v.Ping.MaxRTT != nil && v.Ping.MaxRTT.Nanoseconds() > wideAreaRTT {
-		c.warnf(b.Pos, "Collectives over a wide area",
-			"%s has role \"training\" but allows a round trip of %s. Every training step would wait for it. "+
-				"Use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
-	}
 }

@@ -14,7 +14,6 @@ func (c *checker) checkNetwork(n *Network) {
 		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %s: there is nothing to measure.",
 			n.Title(), members(len(n.Members)))
 	}
-	c.checkWideArea(n.Role, n.Validate, n.Block, "Network "+n.Title())
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]

@@ -13,7 +13,7 @@ import (
 
 // Source holds the source of this package, from which package config reads the comments.
 //
-//go:embed fabric.go host.go nic.go bond.go route.go rdma.go link.go mesh.go nccl.go qos.go validate.go
+//go:embed fabric.go host.go nic.go bond.go route.go rdma.go link.go mesh.go nccl.go qos.go validate.go workload.go
 var Source embed.FS
 
 // Fabric holds everything that the files of one fabric declare. Slices are sorted by name.
@@ -31,6 +31,8 @@ type Fabric struct {
 	Networks []*Network `ff:"network,block,label=NAME,repeat"`
 	// A class of traffic for NICs, such as lossless RoCE. `nic` and `host` blocks refer to it as `qos.NAME`.
 	Classes []*QoS `ff:"qos,block,label=NAME"`
+	// What runs over a long link: training, inference or checkpoints of a model. `link` and `network` blocks refer to it as `workload.NAME`.
+	Workloads []*Workload `ff:"workload,block,label=NAME"`
 	// Hosts among which one user may log in without a password, as `mpirun` needs it. Each host makes a key of its own, and the
 	// others accept it.
 	LoginMeshes []*LoginMesh `ff:"login_mesh,block,label=NAME"`

@@ -27,6 +27,7 @@ type Link struct {
 	PortGroup string `ff:"port_group"`
 	// Purpose of the link.
 	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
+	Span
 	// Thresholds of this link.
 	Validate Validate `ff:"validate,block"`
 }
@@ -51,6 +52,7 @@ type Network struct {
 	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
 	// Purpose of the network.
 	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
+	Span
 	// Thresholds of this network.
 	Validate Validate `ff:"validate,block"`
 }
@@ -80,6 +82,7 @@ type Path struct {
 	PortGroup  string
 	Role       string
 	Routed     bool
+	Span       Span
 	Validate   Validate
 }
 
@@ -108,7 +111,7 @@ func (f *Fabric) Paths() []Path {
 	for _, l := range f.Links {
 		out = append(out, Path{Name: l.Name, Link: l, Endpoints: [2]NICRef(l.Endpoints), MTU: l.MTU,
 			SpeedGbps: l.SpeedGbps, ExpectGbps: l.ExpectGbps,
-			PortGroup: l.PortGroup, Role: l.Role, Validate: l.Validate})
+			PortGroup: l.PortGroup, Role: l.Role, Span: l.Span, Validate: l.Validate})
 	}
 	for _, n := range f.Networks {
 		out = append(out, n.paths()...)
@@ -136,7 +139,7 @@ func (n *Network) paths() []Path {
 	add := func(a, b NICRef) {
 		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, names[a], names[b]), Network: n,
 			Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
-			SpeedGbps: n.SpeedGbps, ExpectGbps: n.ExpectGbps, Role: n.Role, Routed: n.Routed, Validate: n.Validate})
+			SpeedGbps: n.SpeedGbps, ExpectGbps: n.ExpectGbps, Role: n.Role, Routed: n.Routed, Span: n.Span, Validate: n.Validate})
 	}
 	ring := n.Validate.Pairs == "ring" || n.Validate.Pairs == "" && len(m) > ringFrom
 	for i := range m {

@@ -70,7 +70,7 @@ type scope struct {
 }
 
 // declared holds what the whole fabric declares, listed once for all references of a request.
-type declared struct{ hosts, variables, locals, classes func() []entry }
+type declared struct{ hosts, variables, locals, classes, workloads func() []entry }
 
 func newScope(files []*file, f *file, b *body) scope {
 	budget := maxShapes
@@ -78,6 +78,7 @@ func newScope(files []*file, f *file, b *body) scope {
 	s.known = &declared{}
 	s.known.hosts, s.known.variables, s.known.locals = sync.OnceValue(s.hosts), sync.OnceValue(s.variables), sync.OnceValue(s.locals)
 	s.known.classes = sync.OnceValue(s.classes)
+	s.known.workloads = sync.OnceValue(s.workloads)
 	return s
 }
 
@@ -129,6 +130,7 @@ func (s scope) roots() []entry {
 		{name: "local", kind: itemModule, doc: "The locals.", members: s.known.locals},
 		{name: "host", kind: itemModule, doc: "The hosts, by the names of their blocks.", members: s.known.hosts, element: s.anyHost},
 		{name: "qos", kind: itemModule, doc: "The classes of traffic, by the names of their blocks.", members: s.known.classes},
+		{name: "workload", kind: itemModule, doc: "The workloads, by the names of their blocks.", members: s.known.workloads},
 	}...)
 	child := ""
 	for b := s.body; b.block != nil; b = b.block.in {
@@ -245,6 +247,14 @@ func (s scope) classes() (out []entry) {
 	s.blocks("qos", func(f *file, k *block) {
 		out = append(out, entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, named: true,
 			members: plain("qos", nil, span{})})
+	})
+	return out
+}
+
+func (s scope) workloads() (out []entry) {
+	s.blocks("workload", func(f *file, k *block) {
+		out = append(out, entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, named: true,
+			members: plain("workload", nil, span{})})
 	})
 	return out
 }

@@ -26,7 +26,7 @@ func (c *check) special() {
 	case "NCCL_IB_TIMEOUT":
 		if n.Value > 22 && n.Value < 32 {
 			c.add(Warning, "NCCL_IB_TIMEOUT is high",
-				fmt.Sprintf("%d means %.0f s for each retry.", n.Value, ackTimeout(int(n.Value)).Seconds()),
+				fmt.Sprintf("%d means %.0f s for each retry.", n.Value, AckTimeout(int(n.Value)).Seconds()),
 				"A dead link is detected only after minutes.", "Use 20 to 22.")
 		}
 	case "NCCL_IB_PCI_RELAXED_ORDERING":
@@ -79,9 +79,9 @@ func ecn(class int64) string {
 	return fmt.Sprintf(" with ECN bits %d", class&3)
 }
 
-// ackTimeout returns the InfiniBand specification's local ACK timeout for NCCL_IB_TIMEOUT: 4.096 µs · 2^n.
+// AckTimeout returns the InfiniBand specification's local ACK timeout for NCCL_IB_TIMEOUT: 4.096 µs · 2^n.
 // After this time a packet is sent again.
-func ackTimeout(n int) time.Duration {
+func AckTimeout(n int) time.Duration {
 	return time.Duration(4.096 * math.Exp2(float64(min(max(n, 0), 31))) * float64(time.Microsecond))
 }
 

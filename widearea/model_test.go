@@ -1,0 +1,193 @@
+package widearea
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+func TestRangesAreWrittenAsFarAsTheyAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		r    Range
+		u    Unit
+		want string
+	}{
+		{Exactly(0.0098), Seconds, "9.8 ms"},
+		{Range{0.011, 0.013}, Seconds, "11 to 13 ms"},
+		{Range{0.9, 1.2}, Seconds, "900 ms to 1.2 s"},
+		{atLeast(1.25), Gbps, "at least 1.25 Gb/s"},
+		{atMost(0.05), Gbps, "at most 50 Mb/s"},
+		{unknown, Bytes, "unknown"},
+		{Exactly(4 << 20), Bytes, "4.19 MB"},
+		{Exactly(0.001), Share, "0.1 %"},
+		{Exactly(2e-6), Seconds, "2 µs"},
+		{Exactly(70.6e9), Count, "70600000000"},
+		{Exactly(0), Seconds, "0 s"},
+		{Exactly(999.9e6), Bytes, "1 GB"},
+	} {
+		if got := c.r.In(c.u); got != c.want {
+			t.Errorf("%v in %q is written %q, want %q", c.r, c.u, got, c.want)
+		}
+	}
+	raw, err := json.Marshal([]Range{atLeast(2), {1, 3}})
+	if want := `[{"low":2},{"low":1,"high":3}]`; err != nil || string(raw) != want {
+		t.Errorf("JSON: %s %v, want %s", raw, err, want)
+	}
+}
+
+func TestNothingOfSomethingUnboundedIsNothing(t *testing.T) {
+	for _, r := range []Range{unknown.times(Exactly(0)), unknown.over(unknown), Exactly(0).over(Exactly(0)), unknown.times(unknown), unknown.plus(unknown)} {
+		if math.IsNaN(r.Low) || math.IsNaN(r.High) || r.Low > r.High {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
+func roughly(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.005*want {
+		t.Errorf("%s is %g, want about %g", what, got, want)
+	}
+}
+
+func TestFiguresOfALongPath(t *testing.T) {
+	roughly(t, "the round trip of 1,000 km", Fibre(1000).Value.Low, 9.79e-3)
+	p := Path{RTT: Exactly(0.1), Rate: Exactly(10), MTU: 4096, Soft: true}
+	roughly(t, "what fills 10 Gb/s over 100 ms", Window(p).Value.High, 125e6)
+	roughly(t, "one queue pair of Soft-RoCE", PairRate(p, Exactly(1)).Value.High, 0.0419)
+	roughly(t, "four of them", PairRate(p, Exactly(4)).Value.High, 0.168)
+	roughly(t, "how many fill it", PairsToFill(p).Value.High, 239)
+	roughly(t, "a channel of NCCL", ChannelRate(p, NCCL{Exactly(1), Exactly(4 << 20), Exactly(1)}).Value.High, 0.336)
+	roughly(t, "how many channels fill it", ChannelsToFill(p, DefaultNCCL()).Value.High, 30)
+	roughly(t, "a switch's buffer", LosslessBuffer(p).Value.High, 125e6)
+	p.Soft = false
+	if got := PairRate(p, Exactly(1)).Value; got.Low != 0 || got.High < 2000 {
+		t.Errorf("of a NIC the model knows %v, want only the most that the specification allows", got)
+	}
+	for rtt, want := range map[time.Duration]int{67 * time.Millisecond: 14, 68 * time.Millisecond: 15, 200 * time.Millisecond: 16, time.Microsecond: 1} {
+		if got, ok := Timeout(rtt, 0); got != want || !ok {
+			t.Errorf("the timeout for %s is %d, want %d", rtt, got, want)
+		}
+	}
+	if got, ok := Timeout(3*time.Hour, 0); ok || got != 31 {
+		t.Errorf("no timeout exceeds 3 hours, and the model says %d", got)
+	}
+}
+
+// TestLossesCostRoundTrips: the closed form is that of go-back-N, and with losses of losses the timeout counts.
+func TestLossesCostRoundTrips(t *testing.T) {
+	p := Path{RTT: Exactly(0.1), Rate: atLeast(0), MTU: 4096, Soft: true, Loss: 0.01}
+	w, whole := 128.0, PairRate(p, Exactly(1)).Value.High
+	roughly(t, "without timeouts", Goodput(p, Exactly(1)).Value.High, whole*(1-0.01)/(1-0.01+w*0.01))
+	p.Timeout = 18 // 1.07 s
+	late := Goodput(p, Exactly(1)).Value.High
+	roughly(t, "with a timeout of 1.07 s", late, 4096*8e-9/(0.1/w+0.01/0.99*(0.1+0.01*1.0737)))
+	p.Loss = 0
+	roughly(t, "without losses", Goodput(p, Exactly(1)).Value.High, whole)
+}
+
+func seconds(v float64) *float64 { return &v }
+
+// TestVerdictsAreNoFinerThanTheirInputs: an error needs that no value of the inputs holds, and a tick that all do.
+func TestVerdictsAreNoFinerThanTheirInputs(t *testing.T) {
+	p := Path{RTT: Exactly(0.02), Rate: Exactly(100), MTU: 4096}
+	w := &fabric.Workload{Layers: 80, KVHeads: 8, HeadSize: 128, Tokens: 32768, Sites: 2, MaxFirstTokenSeconds: seconds(2)}
+	for _, c := range []struct {
+		precision string
+		prefill   *float64
+		limit     float64
+		want      Verdict
+	}{
+		{"bf16", nil, 2, Undecided}, // nobody knows the prefill
+		{"bf16", seconds(1), 2, Holds},
+		{"", seconds(1), 2, Undecided}, // 4 bytes may be too many
+		{"bf16", seconds(3), 2, Broken},
+		{"", nil, 0.1, Broken}, // half a byte is still too many
+	} {
+		w.Precision, w.PrefillSeconds, w.MaxFirstTokenSeconds = c.precision, c.prefill, seconds(c.limit)
+		if b := Work(w, "inference", p, DefaultNCCL()).Bound; b.Verdict != c.want || (b.Verdict == Broken) != (len(b.Would) > 0) {
+			t.Errorf("%+v: %s %v, of %s", c, b.Verdict, b.Would, b.Of.Text())
+		}
+	}
+	if e := Work(w, "storage", p, DefaultNCCL()); e.Bound != nil || e.Figures != nil {
+		t.Errorf("storage has a part of the workload: %+v", e)
+	}
+}
+
+// TestWhatWouldDoDoes: the proposals of a broken bound hold it.
+func TestWhatWouldDoDoes(t *testing.T) {
+	interval := time.Minute
+	w := &fabric.Workload{Name: "llm", Parameters: seconds(70e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(5),
+		CheckpointBytes: seconds(1e12), CheckpointInterval: &interval}
+	p := Path{RTT: Exactly(0.02), Rate: Exactly(100), MTU: 4096}
+	b := Work(w, "training", p, DefaultNCCL()).Bound
+	if got := strings.Join(b.Would, "; "); got != "max_step_seconds = 11.3; steps_per_sync = 3; a link of 225 Gb/s" {
+		t.Fatal(got)
+	}
+	wide := p
+	wide.Rate = Exactly(225)
+	later, seldom := *w, *w
+	later.MaxStepSeconds, seldom.StepsPerSync = seconds(11.3), 3
+	for name, b := range map[string]*Bound{"max_step_seconds": Work(&later, "training", p, DefaultNCCL()).Bound,
+		"steps_per_sync": Work(&seldom, "training", p, DefaultNCCL()).Bound, "a link": Work(w, "training", wide, many()).Bound} {
+		if b.Verdict == Broken {
+			t.Errorf("%s does not do: %s", name, b.Of.Text())
+		}
+	}
+	if b := Work(w, "checkpoint", p, DefaultNCCL()).Bound; strings.Join(b.Would, "; ") != `checkpoint_interval = "80.1s"; a link of 134 Gb/s` {
+		t.Error(b.Would)
+	}
+	// A window binds: the link has the rate, if enough is in flight.
+	few := NCCL{Exactly(2), Exactly(4 << 20), Exactly(1)}
+	later.MaxStepSeconds = seconds(20)
+	if b := Work(&later, "training", p, few).Bound; b.Verdict != Broken || !strings.Contains(b.Would[2], "which the link has if 140 MB are in flight") {
+		t.Error(b.Verdict, b.Would)
+	}
+	// Nothing but a shorter way helps.
+	tiny := &fabric.Workload{Parameters: seconds(1), Precision: "bf16", Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(0.01)}
+	if b := Work(tiny, "training", p, DefaultNCCL()).Bound; b.Verdict != Broken || !strings.Contains(b.Would[2], "a round trip of 10 ms, which is 1021 km of fibre") {
+		t.Error(b.Verdict, b.Would)
+	}
+}
+
+// many is an NCCL whose buffers are no limit.
+func many() NCCL { return NCCL{Exactly(64), Exactly(1 << 30), Exactly(1)} }
+
+// TestPublishedHandOvers recomputes what others published. DistServe (Zhong et al., OSDI 2024, arXiv:2401.09670, 3.3): the KV cache of
+// 512 tokens of OPT-66B is 1.13 GB, and 10 requests a second need 90 Gb/s, both in binary units. Prefill-as-a-Service (Qin et al.,
+// arXiv:2604.15039): a prefill instance of MiniMax-M2.5 makes 59.93 Gb/s of KV cache from prompts of 32 k tokens.
+func TestPublishedHandOvers(t *testing.T) {
+	opt := &fabric.Workload{Precision: "fp16", Layers: 64, KVHeads: 72, HeadSize: 128, Tokens: 512, Sites: 2}
+	kv := KVCache(opt).Value
+	roughly(t, "OPT-66B in GiB", kv.High/(1<<30), 1.125)
+	roughly(t, "ten of them a second in Gibit/s", 10*8*kv.High/(1<<30), 90)
+
+	dense := &fabric.Workload{Precision: "bf16", Layers: 62, KVHeads: 8, HeadSize: 128, Tokens: 32768, Sites: 2}
+	p := Path{RTT: Exactly(0.02), Rate: Exactly(100), MTU: 4096}
+	hand := Work(dense, "inference", p, DefaultNCCL()).Figures[1].Value
+	roughly(t, "32 k tokens over 100 Gb/s, pushed", hand.Low, 0.676)
+	roughly(t, "32 k tokens over 100 Gb/s, pulled", hand.High, 0.686)
+	roughly(t, "a prefill by the published rate", KVCache(dense).Value.High*8e-9/59.93, 1.11)
+}
+
+// TestPublishedTraining: NVIDIA trained Nemotron-4 340B in two data centres about 1,000 km apart with 96 % of the speed of one (Turbocharge
+// LLM Training Across Long-Haul Data Center Networks with NVIDIA NeMo Framework, 2025); a step of that model took 8.0 s (technical report
+// of Nemotron-4 340B, table 2).
+func TestPublishedTraining(t *testing.T) {
+	w := &fabric.Workload{Parameters: seconds(340e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, AllReduce: "hierarchical", StepSeconds: seconds(8),
+		MaxStepSeconds: seconds(8 / 0.96)}
+	p := Path{RTT: Exactly(0.02), Rate: Exactly(1e6), MTU: 4096}
+	effect := Work(w, "training", p, DefaultNCCL())
+	roughly(t, "what NCCL's buffers let through at 20 ms", effect.Figures[1].Value.High, 107)
+	if b := effect.Bound; b.Verdict != Broken || !strings.HasPrefix(b.Would[2], "654 Gb/s, which the link has if 1.63 GB are in flight") {
+		t.Errorf("with NCCL's default buffers: %s %v", b.Verdict, b.Would)
+	}
+	p.Rate = Exactly(800)
+	if b := Work(w, "training", p, many()).Bound; b.Verdict != Undecided {
+		t.Errorf("with 800 Gb/s and large buffers: %s, of %s", b.Verdict, b.Of.Text())
+	}
+}

@@ -1,0 +1,207 @@
+package widearea
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// The constants, each with its source.
+const (
+	// FibreDelay is the time that light needs for a kilometre of fibre, in seconds: the group index 1.468 of standard single-mode
+	// fibre at 1550 nm (data sheet of Corning SMF-28, a fibre of ITU-T G.652.D) over the speed of light.
+	FibreDelay = 1.468 / 299792.458
+
+	// SoftWindow is how many packets a queue pair of Soft-RoCE has in flight (RXE_MAX_UNACKED_PSNS in
+	// drivers/infiniband/sw/rxe/rxe_param.h of Linux).
+	SoftWindow = 128
+	// widestWindow is how many packets a reliable queue pair may have in flight: half of the 24-bit sequence numbers
+	// (InfiniBand Architecture Specification 1.4, volume 1, 9.7). What a NIC really allows is not published.
+	widestWindow = 1 << 23
+
+	// ncclBuffer is NCCL_BUFFSIZE where nobody sets it, in bytes (NCCL User Guide, environment variables).
+	ncclBuffer = 4 << 20
+	// mostChannels is the most channels that a communicator of NCCL has (MAXCHANNELS in src/include/device.h: 32 in earlier versions,
+	// 64 in later ones). How many there are depends on the topology that NCCL finds.
+	mostChannels = 64
+
+	// largestTimeout is the largest exponent of the local ACK timeout: the field has five bits.
+	largestTimeout = 31
+)
+
+const (
+	sourceFibre   = "group index 1.468 of G.652 fibre (Corning SMF-28 data sheet), c = 299,792.458 km/s"
+	sourceWindow  = "one window for each round trip (Kleinrock; RFC 1323, section 1.1)"
+	sourceRXE     = "RXE_MAX_UNACKED_PSNS = 128, drivers/infiniband/sw/rxe/rxe_param.h"
+	sourceNCCL    = "NCCL_BUFFSIZE, NCCL User Guide; a channel has at most its buffer in flight"
+	sourceTimeout = "InfiniBand Architecture Specification 1.4, volume 1, 9.7.6.1.3"
+	sourceGoBackN = "go-back-N: Bertsekas and Gallager, Data Networks, 2.4.2"
+	sourcePFC     = "IEEE 802.1Qbb, annex O: what is under way when a pause is sent still arrives"
+)
+
+// NCCL is how NCCL sends over a path.
+type NCCL struct {
+	Channels Range // of a communicator
+	Buffer   Range // NCCL_BUFFSIZE, in bytes
+	Pairs    Range // queue pairs of a channel: NCCL_IB_QPS_PER_CONNECTION
+}
+
+// DefaultNCCL is NCCL where nobody sets its variables.
+func DefaultNCCL() NCCL { return NCCL{Range{1, mostChannels}, Exactly(ncclBuffer), Exactly(1)} }
+
+// Path is what is known of a long path.
+type Path struct {
+	RTT     Range   // seconds
+	Jitter  float64 // seconds that single round trips may be longer than RTT
+	Rate    Range   // Gb/s of payload that the link carries; unbounded if nobody declared a speed
+	Loss    float64 // share of packets lost in each direction; 0: none, or unknown
+	MTU     int     // bytes of payload of an RDMA packet
+	Soft    bool    // both ends are Soft-RoCE
+	Timeout int     // exponent of the local ACK timeout; 0: nothing is lost twice in a row
+}
+
+// Fibre returns the round trip over so many kilometres of fibre, which no path of that length can undercut.
+func Fibre(km float64) Figure {
+	rtt := 2 * km * FibreDelay
+	return Figure{Name: "round trip in fibre", Value: Exactly(rtt), Unit: Seconds, Formula: "2 · distance · n / c",
+		Numbers: fmt.Sprintf("2 · %s km · 1.468 / 299,792 km/s", digits(km)), Source: sourceFibre,
+		Limits: "a bound: amplifiers, routers and detours add to it; hollow-core fibre and radio are faster"}
+}
+
+// Window returns how many bytes must be in flight to fill a path: its bandwidth-delay product.
+func Window(p Path) Figure {
+	return Figure{Name: "in flight to fill the link", Value: p.Rate.times(p.RTT).times(Exactly(1e9 / 8)), Unit: Bytes, Formula: "B · RTT",
+		Numbers: fmt.Sprintf("%s · %s", p.Rate.In(Gbps), p.RTT.In(Seconds)), Source: sourceWindow}
+}
+
+// pairWindow is how many bytes one queue pair has in flight.
+func (p Path) pairWindow() Range {
+	if p.Soft {
+		return Exactly(SoftWindow * float64(p.MTU))
+	}
+	return atMost(widestWindow * float64(p.MTU))
+}
+
+// PairRate returns the rate that queue pairs reach by their windows. Soft-RoCE's window is known; of a NIC only the most that the
+// specification allows is.
+func PairRate(p Path, pairs Range) Figure {
+	f := Figure{Name: "rate by the queue pairs' windows", Unit: Gbps, Formula: "QPs · packets in flight · MTU / RTT", Source: sourceWindow}
+	f.Value = pairs.times(p.pairWindow()).over(p.RTT).times(Exactly(8e-9))
+	packets := SoftWindow
+	if p.Soft {
+		f.Source += "; " + sourceRXE
+	} else {
+		packets = widestWindow
+		f.Limits = "what a NIC has in flight is not published; the specification allows 2^23 packets"
+	}
+	f.Numbers = fmt.Sprintf("%s · %d · %d B / %s", pairs.In(Count), packets, p.MTU, p.RTT.In(Seconds))
+	return f
+}
+
+// PairsToFill returns how many queue pairs fill the path.
+func PairsToFill(p Path) Figure {
+	need := Window(p).Value.over(p.pairWindow())
+	f := Figure{Name: "queue pairs to fill the link", Unit: Count, Formula: "B · RTT / (packets in flight · MTU)", Source: sourceWindow,
+		Value: Range{math.Max(1, math.Ceil(need.Low)), math.Max(1, math.Ceil(need.High))}}
+	if p.Soft {
+		f.Numbers = fmt.Sprintf("%s / (%d · %d B)", Window(p).Text(), SoftWindow, p.MTU)
+		f.Source = sourceRXE
+	} else {
+		f.Numbers = fmt.Sprintf("%s / (%d · %d B)", Window(p).Text(), widestWindow, p.MTU)
+		f.Limits = "what a NIC has in flight is not published; the specification allows 2^23 packets"
+	}
+	return f
+}
+
+// ChannelRate returns the rate that NCCL's channels reach by their buffers.
+func ChannelRate(p Path, n NCCL) Figure {
+	return Figure{Name: "rate by NCCL's buffers", Unit: Gbps, Formula: "channels · NCCL_BUFFSIZE / RTT",
+		Value:   n.Channels.times(n.Buffer).over(p.RTT).times(Exactly(8e-9)),
+		Numbers: fmt.Sprintf("%s · %s / %s", n.Channels.In(Count), n.Buffer.In(Bytes), p.RTT.In(Seconds)), Source: sourceNCCL}
+}
+
+// ChannelsToFill returns how many channels of NCCL fill the path.
+func ChannelsToFill(p Path, n NCCL) Figure {
+	need := Window(p).Value.over(n.Buffer)
+	return Figure{Name: "NCCL channels to fill the link", Unit: Count, Formula: "B · RTT / NCCL_BUFFSIZE",
+		Value:   Range{math.Max(1, math.Ceil(need.Low)), math.Max(1, math.Ceil(need.High))},
+		Numbers: fmt.Sprintf("%s / %s", Window(p).Text(), n.Buffer.In(Bytes)), Source: sourceNCCL}
+}
+
+// Timeout returns the smallest exponent of the local ACK timeout that exceeds the round trip with its jitter. ok is false if even
+// the largest does not.
+func Timeout(rtt, jitter time.Duration) (exponent int, ok bool) {
+	exponent = exponentFor((rtt + jitter).Seconds())
+	return min(exponent, largestTimeout), exponent <= largestTimeout
+}
+
+func exponentFor(seconds float64) int {
+	t := 1 // 0 means that there is no timeout
+	for t <= largestTimeout && ackTimeout(t) <= seconds {
+		t++
+	}
+	return t
+}
+
+// ackTimeout returns the seconds of an exponent.
+func ackTimeout(t int) float64 { return env.AckTimeout(t).Seconds() }
+
+// RetryTimeout returns the smallest timeout that exceeds the round trip.
+func RetryTimeout(p Path) Figure {
+	low, high := exponentFor(p.RTT.Low+p.Jitter), exponentFor(p.RTT.High+p.Jitter)
+	return Figure{Name: "smallest retry timeout (exponent)", Unit: Count, Value: Range{float64(low), float64(high)},
+		Formula: "4.096 µs · 2^t > RTT + jitter",
+		Numbers: fmt.Sprintf("4.096 µs · 2^%d = %s > %s", high, amount(ackTimeout(high), Seconds), p.RTT.plus(Exactly(p.Jitter)).In(Seconds)),
+		Source:  sourceTimeout, Limits: "a NIC may wait for up to four times as long"}
+}
+
+// LosslessBuffer returns how much a switch must hold of a class to stay lossless over the path.
+func LosslessBuffer(p Path) Figure {
+	f := Window(p)
+	f.Name, f.Source = "buffer for a lossless class", sourcePFC
+	f.Limits = "without the reaction times of both ends and one packet each way, which are small beside it"
+	return f
+}
+
+// OneLoss returns what one lost packet costs a queue pair: until the sender knows, a round trip passes, and all that it sent
+// meanwhile is sent again.
+func OneLoss(p Path) Figure {
+	f := Figure{Name: "one lost packet", Value: p.RTT, Unit: Seconds, Formula: "RTT, in which B · RTT are sent in vain", Source: sourceGoBackN,
+		Numbers: p.RTT.In(Seconds), Limits: "the last packet of a message, or one that is lost twice, costs the retry timeout instead; NICs with " +
+			"selective repeat send less again"}
+	return f
+}
+
+// Goodput returns the rate that is left of queue pairs after losses. A pair sends W packets in a round trip. Each loss costs a
+// round trip, and with probability p the packet is lost again, which only the timeout T mends:
+// seconds a packet = RTT/W + p/(1−p) · (RTT + p·T).
+func Goodput(p Path, pairs Range) Figure {
+	rate := p.Rate.least(PairRate(p, pairs).Value)
+	f := Figure{Name: "rate with losses", Unit: Gbps, Value: rate, Source: sourceGoBackN,
+		Formula: "QPs · MTU / (RTT/W + p/(1−p) · (RTT + p·T))",
+		Limits:  "losses are independent, and the ends keep up with the window; NICs with selective repeat lose less"}
+	if p.Loss == 0 {
+		return f
+	}
+	odds := p.Loss / (1 - p.Loss)
+	t := 0.0
+	if p.Timeout > 0 {
+		t = ackTimeout(p.Timeout)
+	}
+	bits := 8e-9 * float64(p.MTU)
+	one := func(rate, rtt, pairs float64) float64 { // rate of all pairs together
+		if rate == 0 || pairs == 0 || rtt == 0 {
+			return rate
+		}
+		each := rate / pairs
+		if math.IsInf(pairs, 1) {
+			return rate // each pair has next to nothing in flight
+		}
+		return pairs * bits / (bits/each + odds*(rtt+p.Loss*t))
+	}
+	f.Value = Range{one(rate.Low, p.RTT.High, pairs.Low), one(rate.High, p.RTT.Low, pairs.High)}
+	f.Numbers = fmt.Sprintf("QPs %s, MTU %d B, RTT %s, p %s, T %s", pairs.In(Count), p.MTU, p.RTT.In(Seconds), amount(p.Loss, Share), amount(t, Seconds))
+	return f
+}

@@ -1,0 +1,334 @@
+package widearea
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+const (
+	sourceKV         = "KV cache: keys and values of each layer, head and token (Shazeer, arXiv:1911.02150; Ainslie et al., arXiv:2305.13245)"
+	sourceHandover   = "bytes over rate, and half a round trip for a push or a whole one for a pull"
+	sourceCheckpoint = "bytes over rate, and half a round trip, or a whole one until it is confirmed"
+	sourceState      = "2 bytes for each parameter of weights alone, 14 with Adam's state (Rajbhandari et al., arXiv:1910.02054)"
+	sourceStep       = "from all of the all-reduce hidden behind the step to none of it"
+	sourceFirst      = "from the hand-over hidden behind the prefill, layer by layer, to one after the other (Patel et al., arXiv:2311.18677)"
+)
+
+// formats are the bytes of a number.
+var formats = map[string]float64{"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
+
+// bytesOf returns the bytes of a number in a format; "" may be any.
+func bytesOf(format string, any Range) Range {
+	if b, known := formats[format]; known {
+		return Exactly(b)
+	}
+	return any
+}
+
+var (
+	anyGradient = Range{1, 4}   // fp8 to fp32
+	anyCache    = Range{0.5, 4} // fp4 to fp32
+	anyState    = Range{2, 14}  // bytes of a checkpoint for each parameter
+)
+
+// declared is a number that may be missing.
+func declared(v *float64) Range {
+	if v == nil {
+		return unknown
+	}
+	return Exactly(*v)
+}
+
+func count(n int) Range {
+	if n == 0 {
+		return atLeast(1)
+	}
+	return Exactly(float64(n))
+}
+
+// KVCache returns the size of the KV cache of a prompt.
+func KVCache(w *fabric.Workload) Figure {
+	f := Figure{Name: "KV cache", Unit: Bytes, Source: sourceKV, Formula: "2 · layers · kv_heads · head_size · tokens · bytes",
+		Limits: "keys and values of full attention; for other models set kv_token_bytes"}
+	if w.KVTokenBytes != nil {
+		f.Value, f.Formula, f.Source, f.Limits = Exactly(*w.KVTokenBytes).times(count(w.Tokens)), "kv_token_bytes · tokens", "declared", ""
+		f.Numbers = fmt.Sprintf("%s · %s", amount(*w.KVTokenBytes, Bytes), count(w.Tokens).In(Count))
+		return f
+	}
+	format := w.KVPrecision
+	if format == "" {
+		format = w.Precision
+	}
+	each := bytesOf(format, anyCache)
+	f.Value = Exactly(2).times(count(w.Layers)).times(count(w.KVHeads)).times(count(w.HeadSize)).times(count(w.Tokens)).times(each)
+	f.Numbers = fmt.Sprintf("2 · %s · %s · %s · %s · %s", count(w.Layers).In(Count), count(w.KVHeads).In(Count), count(w.HeadSize).In(Count),
+		count(w.Tokens).In(Count), each.In(Bytes))
+	return f
+}
+
+// transfer returns the seconds until so many bytes are across.
+func transfer(bytes, rate, rtt Range) Range {
+	return bytes.over(rate).times(Exactly(8e-9)).plus(Range{rtt.Low / 2, rtt.High})
+}
+
+// across is a transfer as a figure.
+func across(name, source string, bytes, rate Range, p Path) Figure {
+	return Figure{Name: name, Unit: Seconds, Value: transfer(bytes, rate, p.RTT), Formula: "bytes / B + RTT/2 to RTT", Source: source,
+		Numbers: fmt.Sprintf("%s / %s + half to all of %s", bytes.In(Bytes), rate.In(Gbps), p.RTT.In(Seconds))}
+}
+
+// Checkpoint returns the size of a checkpoint.
+func Checkpoint(w *fabric.Workload) Figure {
+	f := Figure{Name: "checkpoint", Unit: Bytes, Formula: "checkpoint_bytes", Source: "declared"}
+	if w.CheckpointBytes != nil {
+		f.Value, f.Numbers = Exactly(*w.CheckpointBytes), amount(*w.CheckpointBytes, Bytes)
+		return f
+	}
+	f.Value, f.Formula, f.Source = declared(w.Parameters).times(anyState), "parameters · 2 to 14 B", sourceState
+	f.Numbers = fmt.Sprintf("%s · 2 to 14 B", declared(w.Parameters).In(Count))
+	return f
+}
+
+// Gradients returns how much a training step reduces.
+func Gradients(w *fabric.Workload) Figure {
+	each := bytesOf(w.Precision, anyGradient)
+	return Figure{Name: "gradients", Unit: Bytes, Value: declared(w.Parameters).times(each), Formula: "parameters · bytes",
+		Numbers: fmt.Sprintf("%s · %s", declared(w.Parameters).In(Count), each.In(Bytes)), Source: "data-parallel training: each replica has all gradients",
+		Limits: "all ranks of a replica together; other forms of parallelism over the link move other amounts"}
+}
+
+// Verdict says whether a bound can hold.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds     Verdict = "holds"     // with all values that the inputs allow
+	Undecided Verdict = "undecided" // with some of them
+	Broken    Verdict = "broken"    // with none
+)
+
+// Bound is a declared bound and what becomes of it.
+type Bound struct {
+	Attribute string   `json:"attribute"` // of the workload
+	Seconds   float64  `json:"seconds"`
+	Of        Figure   `json:"of"` // what is bounded, in seconds
+	By        Figure   `json:"by"` // the part of it that decides the lower end
+	Verdict   Verdict  `json:"verdict"`
+	Would     []string `json:"would_do,omitempty"` // what would do instead; empty unless Broken
+}
+
+func judge(attribute string, limit float64, of, by Figure) Bound {
+	b := Bound{Attribute: attribute, Seconds: limit, Of: of, By: by, Verdict: Undecided}
+	switch {
+	case of.Value.Low > limit:
+		b.Verdict = Broken
+	case of.Value.High <= limit:
+		b.Verdict = Holds
+	}
+	return b
+}
+
+// Effect is what a path does to the part of a workload that its role names.
+type Effect struct {
+	Figures []Figure
+	Bound   *Bound // nil: the workload declares none for this role
+}
+
+// Work returns what a path does to a workload. Links of the role storage carry no part of a workload.
+func Work(w *fabric.Workload, role string, p Path, n NCCL) Effect {
+	switch role {
+	case "training":
+		return step(w, p, n)
+	case "inference":
+		return firstToken(w, p)
+	case "checkpoint":
+		return checkpoint(w, p)
+	}
+	return Effect{}
+}
+
+// training is an all-reduce for each of some steps.
+type training struct {
+	w    *fabric.Workload
+	p    Path
+	n    NCCL
+	each float64 // steps for each all-reduce
+}
+
+// rate returns what NCCL gets through, and the figures that say so.
+func (t training) rate() (Range, []Figure) {
+	channels, pairs := ChannelRate(t.p, t.n), t.n.Channels.times(t.n.Pairs)
+	left := Goodput(t.p, pairs)
+	out := []Figure{channels, PairRate(t.p, pairs)}
+	if t.p.Loss > 0 {
+		out = append(out, left)
+	}
+	return t.p.Rate.least(channels.Value).least(left.Value), out
+}
+
+// reduce returns the figures of the all-reduce over a rate, and the seconds that it takes.
+func (t training) reduce(rate, rtt Range) ([]Figure, Range) {
+	a := AllReduce{Bytes: Gradients(t.w).Value, Ranks: atLeast(float64(t.w.Sites)), Sites: t.w.Sites, Rate: rate, RTT: rtt}
+	if t.w.Ranks > 0 {
+		a.Ranks = Exactly(float64(t.w.Ranks))
+	}
+	ring, hier := Ring(a), Hierarchical(a)
+	switch t.w.AllReduce {
+	case "ring":
+		return []Figure{ring}, ring.Value
+	case "hierarchical":
+		return []Figure{hier}, hier.Value
+	}
+	return []Figure{ring, hier}, ring.Value.either(hier.Value)
+}
+
+// step returns the seconds of a step over a rate.
+func (t training) step(reduced Range) Range {
+	own, each := declared(t.w.StepSeconds), reduced.times(Exactly(1/t.each))
+	return Range{math.Max(own.Low, each.Low), own.High + each.High}
+}
+
+func step(w *fabric.Workload, p Path, n NCCL) Effect {
+	t := training{w, p, n, float64(max(w.StepsPerSync, 1))}
+	rate, more := t.rate()
+	e := Effect{Figures: append([]Figure{Gradients(w)}, more...)}
+	reduced, took := t.reduce(rate, p.RTT)
+	e.Figures = append(e.Figures, reduced...)
+	f := Figure{Name: "training step", Unit: Seconds, Value: t.step(took), Formula: "max(step, all-reduce) to step + all-reduce", Source: sourceStep,
+		Numbers: fmt.Sprintf("step %s, all-reduce %s", declared(w.StepSeconds).In(Seconds), took.In(Seconds))}
+	if t.each > 1 {
+		f.Formula, f.Numbers = "max(step, all-reduce/steps) to step + all-reduce/steps", f.Numbers+fmt.Sprintf(", every %g steps", t.each)
+	}
+	e.Figures = append(e.Figures, f)
+	if w.MaxStepSeconds == nil {
+		return e
+	}
+	by := reduced[0]
+	if last := reduced[len(reduced)-1]; last.Value.Low < by.Value.Low {
+		by = last
+	}
+	if declared(w.StepSeconds).Low > took.Low/t.each {
+		by = f
+	}
+	b := judge("max_step_seconds", *w.MaxStepSeconds, f, by)
+	e.Bound = &b
+	if b.Verdict != Broken {
+		return e
+	}
+	b.Would = append(b.Would, "max_step_seconds = "+upwards(f.Value.Low))
+	if declared(w.StepSeconds).Low > b.Seconds {
+		return e // no link helps
+	}
+	if k := math.Ceil(took.Low / b.Seconds); b.Seconds > 0 && k < 1e6 {
+		b.Would = append(b.Would, fmt.Sprintf("steps_per_sync = %g", k))
+	}
+	fits := func(rate, rtt float64) bool {
+		_, took := t.reduce(Exactly(rate), Exactly(rtt))
+		return took.Low/t.each <= b.Seconds
+	}
+	b.Would = append(b.Would, instead(p, rate, fits)...)
+	return e
+}
+
+func firstToken(w *fabric.Workload, p Path) Effect {
+	kv := KVCache(w)
+	hand := across("hand-over of the KV cache", sourceHandover, kv.Value, p.effective(), p)
+	own := declared(w.PrefillSeconds)
+	f := Figure{Name: "first token", Unit: Seconds, Value: Range{math.Max(own.Low, hand.Value.Low), own.High + hand.Value.High},
+		Formula: "max(prefill, hand-over) to prefill + hand-over", Source: sourceFirst,
+		Numbers: fmt.Sprintf("prefill %s, hand-over %s", own.In(Seconds), hand.Text())}
+	e := Effect{Figures: []Figure{kv, hand, f}}
+	if w.MaxFirstTokenSeconds == nil {
+		return e
+	}
+	by := hand
+	if own.Low > hand.Value.Low {
+		by = f
+	}
+	b := judge("max_first_token_seconds", *w.MaxFirstTokenSeconds, f, by)
+	e.Bound = &b
+	if b.Verdict != Broken {
+		return e
+	}
+	b.Would = append(b.Would, "max_first_token_seconds = "+upwards(f.Value.Low))
+	if own.Low > b.Seconds {
+		return e
+	}
+	if left := b.Seconds - p.RTT.Low/2; w.Tokens > 0 && left > 0 {
+		if n := math.Floor(float64(w.Tokens) * left / (hand.Value.Low - p.RTT.Low/2)); n >= 1 && n < float64(w.Tokens) {
+			b.Would = append(b.Would, fmt.Sprintf("tokens = %.0f", n))
+		}
+	}
+	b.Would = append(b.Would, instead(p, p.effective(), func(rate, rtt float64) bool {
+		return transfer(kv.Value, Exactly(rate), Exactly(rtt)).Low <= b.Seconds
+	})...)
+	return e
+}
+
+func checkpoint(w *fabric.Workload, p Path) Effect {
+	size := Checkpoint(w)
+	f := across("transfer of a checkpoint", sourceCheckpoint, size.Value, p.effective(), p)
+	f.Limits = "the shortest interval that the link bears"
+	e := Effect{Figures: []Figure{size, f}}
+	if w.CheckpointInterval == nil {
+		return e
+	}
+	b := judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f)
+	e.Bound = &b
+	if b.Verdict != Broken {
+		return e
+	}
+	b.Would = append([]string{fmt.Sprintf("checkpoint_interval = \"%ss\"", upwards(f.Value.Low))}, instead(p, p.effective(), func(rate, rtt float64) bool {
+		return transfer(size.Value, Exactly(rate), Exactly(rtt)).Low <= b.Seconds
+	})...)
+	return e
+}
+
+// effective is the rate for work that opens as many queue pairs or connections as it needs: that of the link. Where packets are lost,
+// or processors send them, only its upper end is known.
+func (p Path) effective() Range {
+	if p.Loss > 0 || p.Soft {
+		return atMost(p.Rate.High)
+	}
+	return p.Rate
+}
+
+// instead names the link that would do: a rate, or a shorter way.
+func instead(p Path, has Range, fits func(rate, rtt float64) bool) (out []string) {
+	const most, precision = 1e9, 1e-4 // Gb/s
+	switch {
+	case fits(most, p.RTT.Low):
+		low, high := 0.0, most
+		for high-low > precision*high {
+			if mid := (low + high) / 2; fits(mid, p.RTT.Low) {
+				high = mid
+			} else {
+				low = mid
+			}
+		}
+		text := upwards(high) + " Gb/s"
+		if in := high * 1e9 / 8 * p.RTT.Low; high <= p.Rate.High && in > 0 {
+			return []string{fmt.Sprintf("%s, which the link has if %s are in flight", text, amount(in, Bytes))}
+		}
+		return []string{"a link of " + text}
+	case has.High > 0 && !math.IsInf(has.High, 1) && fits(has.High, 0):
+		low, high := 0.0, p.RTT.Low
+		for high-low > precision*high {
+			if mid := (low + high) / 2; fits(has.High, mid) {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		return []string{fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/FibreDelay))}
+	}
+	return []string{"no link of this distance"}
+}
+
+// upwards writes a number with three digits, never less than it is.
+func upwards(v float64) string {
+	step := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return digits(math.Ceil(v/step-1e-9) * step)
+}
