@@ -78,6 +78,8 @@ type reading struct {
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device
 	amd     bool // the text speaks of RCCL or of GPUs of AMD
+
+	classMap classMap // of a NIC, as the file shows it
 }
 
 func (r *reading) add(line int, f env.Finding) {
@@ -245,8 +247,11 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 	return found
 }
 
-// priorityOf returns the priority of a DSCP, and the class of the fabric that says so.
+// priorityOf returns the priority of a DSCP, and what says so: the NIC's map in the file, or a class of the fabric.
 func (r *reading) priorityOf(dscp int) (priority int, says string, ok bool) {
+	if priority, says, ok := r.classMap.priorityOf(dscp); ok {
+		return priority, says, ok
+	}
 	if r.fabric == nil {
 		return 0, "", false
 	}

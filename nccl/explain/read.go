@@ -54,7 +54,7 @@ type Read struct {
 	Settings  int   `json:"settings,omitempty"`
 	Commands  int   `json:"commands,omitempty"`  // launchers, tests and commands for networks
 	Log       int   `json:"log_lines,omitempty"` // of NCCL
-	Rows      int   `json:"rows,omitempty"`      // of show_gids, ibdev2netdev, nvidia-smi topo -m, and lines of nccl-tests
+	Rows      int   `json:"rows,omitempty"`      // of show_gids, ibdev2netdev, mlnx_qos, dcb, nvidia-smi topo -m, and lines of nccl-tests
 	Traceback int   `json:"traceback_lines,omitempty"`
 	Other     int   `json:"other_lines,omitempty"` // of other programs, comments and prose
 	Computed  Lines `json:"computed"`              // settings whose value a shell or a program computes
@@ -198,7 +198,7 @@ func traces(message string) bool {
 
 // document reads a text that is no nccl.conf: lines of logs and rows of tables wherever they are, and the rest as commands.
 func (r *reading) document(name, text string) Kind {
-	l, t := newLogged(r), &tables{offers: map[string]int{}}
+	l, t := newLogged(r), &tables{offers: map[string]int{}, classes: &r.classMap}
 	var rest strings.Builder
 	number := 0
 	for line := range strings.Lines(text) {

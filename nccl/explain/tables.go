@@ -36,6 +36,7 @@ type tables struct {
 	offers   map[string]int // resource of a device plugin -> line that shows 0 of it; 0: there are more
 	parts    bool           // the node offers parts of GPUs (MIG)
 	xml      xmlTopology    // of NCCL_TOPO_DUMP_FILE
+	classes  *classMap      // of mlnx_qos and dcb
 }
 
 // gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
@@ -88,7 +89,7 @@ func (t *tables) line(number int, line string) class {
 		if t.redirect == 0 {
 			t.redirect = number
 		}
-	case t.rule(number, fields), t.lshca(number, line), t.rdmaLink(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields):
+	case t.rule(number, fields), t.lshca(number, line), t.rdmaLink(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields), t.classes.row(number, line, fields):
 	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
 	case t.topologyRow(line, fields), t.test.line(number, line, fields):
 	default:
@@ -218,6 +219,7 @@ func (t *tables) finish(r *reading, all []setting) {
 	t.judgePorts(r, hca, selects)
 	t.xml.judge(r)
 	t.judgeCounters(r)
+	t.classes.judge(r, all)
 	t.buses.judge(r)
 	t.test.judge(r)
 }
