@@ -36,6 +36,7 @@ func (r *reading) commands(text string, pasted bool, rules map[string]int) *scri
 	if pasted {
 		s.breaks = breaks(text)
 	}
+	s.cutOff(text)
 	all, lone := parse(text)
 	s.lone = lone
 	branches := inBranches(all)
@@ -49,6 +50,18 @@ func (r *reading) commands(text string, pasted bool, rules map[string]int) *scri
 	perftestPairs(r, s.perftest)
 	s.plain = len(s.sets) > 0 && s.plainly*5 >= len(all)*4
 	return s
+}
+
+// cutOff reports a backslash at the end of a command's line that blanks follow: it does not join the lines.
+func (s *script) cutOff(text string) {
+	lines := strings.SplitAfterN(text, "\n", maxCommands)
+	for i, line := range lines[:len(lines)-1] {
+		words := strings.Fields(strings.TrimSuffix(strings.TrimRight(line, " \t\r\n"), "\\"))
+		next := strings.TrimLeft(lines[i+1], " \t")
+		if at := strings.TrimRight(line, " \t\r\n"); strings.HasSuffix(at, " \\") && strings.Trim(line[len(at):], "\r\n") != "" && len(words) > 0 && next != lines[i+1] && strings.TrimSpace(next) != "" {
+			s.say(i+1, env.Error, "The command ends too early", "Blanks follow the backslash at the end of the line.", "It does not join the lines: the shell starts the program without the options below, and takes these for another command.", "Remove the blanks behind the backslash.")
+		}
+	}
 }
 
 // set records NAME=VALUE. It returns false if the word has another form.
@@ -165,6 +178,9 @@ func (s *script) inner(c command) {
 		return
 	}
 }
+
+// maxCommands limits the lines that are searched for a broken continuation.
+const maxCommands = 1 << 16
 
 // maxDepth limits scripts within scripts.
 const maxDepth = 3

@@ -105,3 +105,63 @@ func TestJoinedLines(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectAccessThatIsSaidNotToWork: a text that says that NCCL_P2P_DISABLE=1 helps, and one that says, asks or sets something else.
+func TestDirectAccessThatIsSaidNotToWork(t *testing.T) {
+	for text, want := range map[string]bool{
+		"When I set NCCL_P2P_DISABLE=1, it works fine.\n": true,
+		"It works with NCCL_P2P_DISABLE=1, but I would like to know why normal P2P is not working.\n": true, // NVIDIA/nccl-tests/issues/117
+		"Setting NCCL_P2P_DISABLE=1 did workaround but got really low speed.\n":                       true, // NVIDIA/nccl/issues/667
+		"设置 NCCL_P2P_DISABLE=1 后可以正常运行。\n":                                                           true,
+		"I tried NCCL_P2P_DISABLE=1 but it still hangs.\n":                                            false,
+		"Does NCCL_P2P_DISABLE=1 help?\n":                                                             false,
+		"export NCCL_P2P_DISABLE=1 # for work stations\n":                                             false,
+		"NCCL_P2P_DISABLE=1 did not help.\n":                                                          false,
+	} {
+		got := Explain("notes.md", text, nil, fabric.Invocation{})
+		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "Direct access between GPUs does not work" }); is != want {
+			t.Errorf("%s: got %s", text, asText(got))
+		}
+	}
+}
+
+// TestBackslashBeforeBlanks: blanks behind a backslash end the command (hiyouga/LLaMA-Factory/issues/3301).
+func TestBackslashBeforeBlanks(t *testing.T) {
+	for text, want := range map[string]bool{
+		"deepspeed --num_nodes 2 \\\n    --hostfile hosts \\ \n    train.py\n": true,
+		"deepspeed --num_nodes 2 \\\n    --hostfile hosts \\\n    train.py\n":  false,
+		"deepspeed --num_nodes 2 \\\r\n    train.py\r\n":                       false,
+		"deepspeed train.py a\\ \n\necho done\n":                               false,
+	} {
+		got := Explain("run.sh", text, nil, fabric.Invocation{})
+		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "The command ends too early" }); is != want {
+			t.Errorf("%q: got %s", text, asText(got))
+		}
+	}
+}
+
+// TestLastErrorAmongOtherProcesses: the line of another process, or of a stack, is not NCCL's last error (microsoft/WSL/issues/12467).
+func TestLastErrorAmongOtherProcesses(t *testing.T) {
+	const one, other = "(VllmWorkerProcess pid=7) ERROR 01-15 02:47:32 utils.py:226] ", "(VllmWorkerProcess pid=8) ERROR 01-15 02:47:32 utils.py:226] "
+	text := one + "ncclUnhandledCudaError: Call to CUDA function failed.\n" + one + "Last error:\n" + other + "  File \"a.py\", line 83, in wrapper\n" + other + "    return func(*args, **kwargs)\n" +
+		one + "Error while creating shared memory segment /dev/shm/nccl-g0wGsu (size 9637888)\n"
+	got := Explain("out", text, nil, fabric.Invocation{})
+	if len(got.Findings) != 1 || got.Findings[0].Summary != "Shared memory cannot be used" {
+		t.Error(asText(got))
+	}
+}
+
+// TestEndsAfterATimeout: what a program says as it gives up after a timeout is not the cause of the timeout.
+func TestEndsAfterATimeout(t *testing.T) {
+	const waits = "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer\n"
+	for last, want := range map[string]string{
+		"Aborted (core dumped)\n":          "Rank 0 did not make the communicator",
+		"zorbl.ZorblError: gave up\n":      "Rank 0 did not make the communicator",
+		"Segmentation fault (core dump)\n": "The program crashed",
+	} {
+		got := Explain("out", waits+last, nil, fabric.Invocation{})
+		if len(got.Findings) == 0 || got.Findings[0].Summary != want {
+			t.Errorf("%s: want %q first, got %s", last, want, asText(got))
+		}
+	}
+}

@@ -33,6 +33,8 @@ var systemMeanings = []*meaning{
 		forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError"}},
 	{role: symptom, vague: true, summary: "A file is damaged", costs: "A checkpoint or another file is cut off, or is not what its name says: a download or a write did not end, several ranks write it at once, or it is a pointer of Git LFS.", instead: "Compare its size on all hosts, and fetch or write it again.", forms: []string{"SafetensorError: ", "pickle data was truncated", "PytorchStreamReader failed", "unexpected EOF, expected", "EOFError: Ran out of input"}},
 	noSuchProgram,
+	{role: symptom, vague: true, summary: "A program refuses its options", costs: "The line names what is missing or not known: it is misspelt, of another version, or the rest of the command was lost, as behind a backslash that is not the last character of its line.", instead: "Compare the command with the program's --help on that host.",
+		forms: []string{": error: the following arguments are required", ": error: unrecognized arguments: ", ": error: argument ", "unrecognized option '", "unknown option '"}},
 	{role: symptom, vague: true, summary: "A connection was refused", costs: "Nothing listens at that address and port: the process there has not started or has ended, or listens at another address, or a firewall rejects the connection.",
 		instead: "Read the log of the process that should listen there, and see it with ss -ltn on its host. In Kubernetes and Docker compare the address with that of the pod or container. Then open the TCP ports in firewalls.",
 		forms:   []string{"onnection refused", "onnect refused", "Errno 111]"}},
@@ -73,10 +75,11 @@ func explainPython(_ *logged, m string) (summary, costs, instead string) {
 	return "", "", ""
 }
 
-// followsOthers reports whether an exception of Python may only follow from what the log shows: from NCCL's error, or from a rank
-// that ended or a timeout before it.
+// followsOthers reports whether an exception, or the end of a program, may only follow from what the log shows: from NCCL's error, or
+// from a rank that ended or a timeout before it.
 func (l *logged) followsOthers(r *report) bool {
-	return (r.of == ownFault || r.of == unknownException) && slices.ContainsFunc(l.inOrder, func(o *report) bool {
-		return o.of.role == code || (o.of.role == effect || o.of.role == aftermath) && o.line < r.line
+	exception := r.of == ownFault || r.of == unknownException
+	return (exception || r.of == endedItself) && slices.ContainsFunc(l.inOrder, func(o *report) bool {
+		return exception && o.of.role == code || (o.of.role == effect || o.of.role == aftermath) && o.line < r.line
 	})
 }

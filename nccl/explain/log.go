@@ -31,6 +31,7 @@ type logged struct {
 	completedAt  int
 	previous     string              // the previous line
 	lastError    bool                // the next line is PyTorch's copy of NCCL's last warning
+	lastOf       string              // the process whose line it is
 	blank        bool                // the previous line is blank
 	spaced       bool                // the paste has a blank line after each line
 	crashed      bool                // a line shows that this is the output of a program, not a script
@@ -144,7 +145,7 @@ func (l *logged) line(number int, line string) class {
 	switch {
 	case trimmed == "", strings.HasPrefix(trimmed, "```"):
 		l.lastError = l.lastError && l.spaced // else PyTorch has no warning to copy
-	case l.lastError:
+	case l.lastError && of(line) == l.lastOf && !isFrame(launched().ReplaceAllString(trimmed, "")):
 		l.lastError = false
 		return l.warn(number, "", launched().ReplaceAllString(trimmed, ""))
 	case listed().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
@@ -152,7 +153,7 @@ func (l *logged) line(number int, line string) class {
 	case strings.HasPrefix(trimmed, "NET/") && l.info(number, l.host(number, ""), strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)): // somebody has cut the beginning
 		return logLine
 	case strings.HasSuffix(trimmed, "Last error:") && !strings.HasPrefix(trimmed, "#"):
-		l.lastError, l.spaced = true, blank
+		l.lastError, l.lastOf, l.spaced = true, of(line), blank
 		l.other(number, line, trimmed) // it may all be in one line
 		return logLine
 	default:
@@ -184,6 +185,14 @@ func (l *logged) also(number int, field string) class {
 var launched = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(?:\[(?:rank)?\d+\]:?|\[\d+,\d+\]<std\w{3,4}>:|\d+:|\([\w ]{1,60}pid=\d+[^()]{0,80}\)|(?:ERROR|WARNING|INFO) \d\d-\d\d [\d:]{8} (?:\[[\w./]+\.py:\d+\]|[\w./]+\.py:\d+\])) *)+`)
 })
+
+// of returns the process that Ray or vLLM names at the beginning of a line, such as "(Worker pid=7)".
+func of(line string) string {
+	if name, _, found := strings.Cut(line, ")"); found && strings.HasPrefix(name, "(") && strings.Contains(name, "pid=") {
+		return name
+	}
+	return ""
+}
 
 // lastWarning returns NCCL's last warning as XLA quotes it: "… failed: internal error. Last NCCL warning(error) log entry (may be unrelated)
 // 'TEXT'.; current tracing scope …". It returns "" if there is none.

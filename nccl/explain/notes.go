@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,6 +20,9 @@ func (s *script) prose(text string, kind Kind) {
 			s.priority(number, prio)
 		}
 		s.limits(number, line, text)
+		if kind == Notes || kind == Commands || kind == Log {
+			s.direct(number, line)
+		}
 		if kind == Notes {
 			s.claims(number, line)
 		}
@@ -26,6 +30,32 @@ func (s *script) prose(text string, kind Kind) {
 	if kind == Notes || kind == Python {
 		s.oneElement(text)
 	}
+}
+
+var (
+	// withoutDirect is a sentence that says what NCCL_P2P_DISABLE=1 does; helps and helpsNot tell whether it helps.
+	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
+	})
+	helps = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|可以|解决|成功|正常`)
+	})
+	helpsNot = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`)
+	})
+)
+
+// direct reports that a job runs without direct access between GPUs alone, if somebody says so.
+func (s *script) direct(number int, line string) {
+	clauses := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
+	i := slices.IndexFunc(clauses, withoutDirect().MatchString)
+	says := func(s string) bool { return helps().MatchString(s) && !helpsNot().MatchString(s) }
+	if i < 0 || !says(clauses[i]) && (i+1 == len(clauses) || !says(clauses[i]+" "+clauses[i+1])) {
+		return
+	}
+	s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_P2P_DISABLE", Summary: "Direct access between GPUs does not work", Wrong: "The text says that NCCL_P2P_DISABLE=1 helps.",
+		Costs:   "Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
+		Instead: "Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."})
 }
 
 // priority reports counters of a priority that no command asks for.
