@@ -109,10 +109,10 @@ func TestJoinedLines(t *testing.T) {
 // TestDirectAccessThatIsSaidNotToWork: a text that says that NCCL_P2P_DISABLE=1 helps, and one that says, asks or sets something else.
 func TestDirectAccessThatIsSaidNotToWork(t *testing.T) {
 	for text, want := range map[string]bool{
-		"When I set NCCL_P2P_DISABLE=1, it works fine.\n": true,
+		"When I set NCCL_P2P_DISABLE=1, it works fine.\n":                                             true,
 		"It works with NCCL_P2P_DISABLE=1, but I would like to know why normal P2P is not working.\n": true, // NVIDIA/nccl-tests/issues/117
 		"Setting NCCL_P2P_DISABLE=1 did workaround but got really low speed.\n":                       true, // NVIDIA/nccl/issues/667
-		"设置 NCCL_P2P_DISABLE=1 后可以正常运行。\n":                                                           true,
+		"设置 NCCL_P2P_DISABLE=1 后可以正常运行。\n":                                                            true,
 		"I tried NCCL_P2P_DISABLE=1 but it still hangs.\n":                                            false,
 		"Does NCCL_P2P_DISABLE=1 help?\n":                                                             false,
 		"export NCCL_P2P_DISABLE=1 # for work stations\n":                                             false,
@@ -162,6 +162,22 @@ func TestEndsAfterATimeout(t *testing.T) {
 		got := Explain("out", waits+last, nil, fabric.Invocation{})
 		if len(got.Findings) == 0 || got.Findings[0].Summary != want {
 			t.Errorf("%s: want %q first, got %s", last, want, asText(got))
+		}
+	}
+}
+
+// TestRanksInAProgram: a rank that is a number in the program.
+func TestRanksInAProgram(t *testing.T) {
+	for text, want := range map[string]string{
+		"torch.distributed.init_process_group('nccl',\n  init_method='tcp://localhost:9129',\n  rank=0,\n  world_size=2)\n":                      "The rank is written into the program", // pytorch/pytorch/issues/49846
+		"    dist.init_process_group(backend='nccl', init_method=str(opt.dist_url), world_size=1, rank=1)\nRuntimeError: connect() timed out.\n": "The rank is too large",                // xh-liu/CC-FPSE/issues/6
+		"dist.init_process_group('nccl', rank=0, world_size=2)\ndist.init_process_group('nccl', rank=1, world_size=2)\n":                         "",
+		"dist.init_process_group('nccl', rank=rank, world_size=2)\n":                                                                             "",
+		"dist.init_process_group('gloo', rank=0, world_size=1)\n":                                                                                "",
+	} {
+		got := Explain("a.py", text, nil, fabric.Invocation{})
+		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return strings.HasPrefix(f.Summary, "The rank is") && f.Summary == want }); is != (want != "") {
+			t.Errorf("%s: want %q, got %s", text, want, asText(got))
 		}
 	}
 }

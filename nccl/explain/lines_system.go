@@ -17,8 +17,8 @@ const ofException = " (an exception)"
 
 // ownFault is an exception of Python that comes from the program itself. Beside NCCL's error code it may only be what followed.
 var ownFault = &meaning{role: symptom, vague: true, summary: "The program failed by itself", costs: "Python ended it with an exception of the program or of a library, and not of NCCL. Other ranks then wait, or lose their connections.", more: explainPython,
-	instead: "Read the last lines of the traceback: they name the place. The network is hardly the cause: mostly it is an argument, a file or a version.",
-	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "AssertionError: ", "NotImplementedError: ", "JSONDecodeError: ",
+	instead: "Read the last lines of the traceback: they name the place. Mostly an argument, a file or a version is wrong.",
+	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "NotImplementedError: ", "JSONDecodeError: ",
 		"Error(s) in loading state_dict", "shapes cannot be multiplied", "The size of tensor a (", "Expected all tensors to be on the same device", "does not require grad"}}
 
 // unknownException is any other exception: what it says is all that is known.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,6 +30,9 @@ func (s *script) prose(text string, kind Kind) {
 	}
 	if kind == Notes || kind == Python {
 		s.oneElement(text)
+	}
+	if kind == Notes || kind == Python || kind == Commands || kind == Log {
+		s.ranks(text)
 	}
 }
 
@@ -56,6 +60,37 @@ func (s *script) direct(number int, line string) {
 	s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_P2P_DISABLE", Summary: "Direct access between GPUs does not work", Wrong: "The text says that NCCL_P2P_DISABLE=1 helps.",
 		Costs:   "Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
 		Instead: "Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."})
+}
+
+var (
+	// group is a call that makes PyTorch's process group, with its arguments.
+	group = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`init_process_group\(([^()]{1,400}(?:\([^()]{0,100}\)[^()]{0,200}){0,4})\)`)
+	})
+	// rankOf and sizeOf are numbers in it.
+	rankOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brank\s*=\s*(\d{1,6})\b`) })
+	sizeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bworld_size\s*=\s*(\d{1,6})\b`) })
+)
+
+// ranks reports a rank that a program has as a number: one that is too large, and one that all processes have.
+func (s *script) ranks(text string) {
+	calls := group().FindAllStringSubmatchIndex(text, maxFindings)
+	for _, at := range calls {
+		arguments := text[at[2]:at[3]]
+		rank, size := rankOf().FindStringSubmatch(arguments), sizeOf().FindStringSubmatch(arguments)
+		if rank == nil || size == nil {
+			continue
+		}
+		r, _ := strconv.Atoi(rank[1])
+		n, _ := strconv.Atoi(size[1])
+		line := 1 + strings.Count(text[:at[0]], "\n")
+		switch {
+		case r >= n:
+			s.say(line, env.Error, "The rank is too large", fmt.Sprintf("init_process_group gets rank %d of %d processes.", r, n), "Ranks count from 0: this process waits for a store of rank 0 that nobody makes, or is refused.", "Give the number of all processes as world_size, and ranks from 0 on.")
+		case n > 1 && len(calls) == 1:
+			s.say(line, env.Warning, "The rank is written into the program", fmt.Sprintf("init_process_group gets rank %d of %d processes, as numbers.", r, n), "Each process of this program takes itself for that rank: the others never come, unless they run another program.", "Take both from the environment (RANK, WORLD_SIZE), and start the program with torchrun; or pass the rank that mp.spawn gives.")
+		}
+	}
 }
 
 // priority reports counters of a priority that no command asks for.
