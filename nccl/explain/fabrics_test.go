@@ -23,6 +23,9 @@ func TestFabricsAreExplained(t *testing.T) {
 	device := func(i int) string {
 		return "[" + string(rune('0'+i%10)) + "]mlx5_" + strings.Repeat("1", i) + ":1/RoCE "
 	}
+	gpus := func(between string) string { // nvidia-smi topo -m
+		return "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t" + between + "\tPIX\t0-47\t0\nGPU1\t" + between + "\t X \tSYS\t48-95\t1\nNIC0\tPIX\tSYS\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
+	}
 	var many, few string
 	for i := 1; i <= 34; i++ {
 		many += device(i)
@@ -121,6 +124,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n[ 1632.42] infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12\n", "error:  The EFA device has no room left", "error:  AWS's plugin reports an error"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + few + "; OOB eth0:10.0.0.1<0>\n", "", "Many devices"},
+		{gpus("NV18"), "note:  GPU without a NIC on its NUMA node", "do not use this GPU"},
+		{gpus("SYS"), "warning:  GPU without a NIC on its NUMA node", "PXN"},
 	} {
 		got := asText(Explain("a.log", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {

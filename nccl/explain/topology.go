@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -23,11 +24,31 @@ func (r *reading) topology(text string) {
 		}
 		r.say(0, env.Warning, "A rail is not the nearest NIC of its GPU", wrong, "", "Order the rails by nearness to the GPUs, in the same way on all hosts.")
 	}
+	near := slices.ContainsFunc(t.GPUs, func(gpu string) bool {
+		_, distance := t.Nearest(gpu, t.Devices)
+		return distance == facts.DistancePIX || distance == facts.DistancePXB
+	})
 	for _, gpu := range t.GPUs {
-		if _, distance := t.Nearest(gpu, t.Devices); distance == facts.DistanceSys {
+		_, distance := t.Nearest(gpu, t.Devices)
+		switch {
+		case distance != facts.DistanceSys:
+		case near && nvlinked(text, gpu):
+			r.say(0, env.Note, "GPU without a NIC on its NUMA node", gpu+" reaches every RDMA device only across NUMA nodes (SYS).", "NCCL 2.12 and later send its data over NVLink through a GPU that has a NIC near it (PXN), so that several GPUs share that NIC.", "Leave NCCL_PXN_DISABLE unset.")
+		default:
 			r.say(0, env.Warning, "GPU without a NIC on its NUMA node", gpu+" reaches every RDMA device only across NUMA nodes (SYS).", "NCCL does not use GPUDirect RDMA at that distance, and data goes through memory.", "Move a NIC to that NUMA node, or do not use this GPU.")
 		}
 	}
+}
+
+// nvlinked reports whether a GPU's row in the output of nvidia-smi topo -m shows NVLink (NV1, NV18).
+func nvlinked(text, gpu string) bool {
+	for row := range strings.Lines(text) {
+		fields := strings.Fields(row)
+		if len(fields) > 1 && fields[0] == gpu {
+			return slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "NV") && digits(f[2:]) })
+		}
+	}
+	return false
 }
 
 // xmlTopology is what a file of NCCL_TOPO_DUMP_FILE shows (src/graph/xml.cc).
