@@ -120,7 +120,7 @@ var ibMeanings = []*meaning{
 	{role: symptom, summary: "The peer's NIC refused a request", costs: "The peer's NIC may not use the memory that was asked for: GPUDirect RDMA is blocked there by ACS or the IOMMU, or the peer's process freed it when it ended.",
 		instead: "Read the log of the peer's rank first. " + gpuMem, more: explainHostBuffer, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
 	{role: cause, summary: "Ranks do not agree on a size", costs: "The peer sent more than the receive buffer takes: the ranks call different collectives, or sizes differ.", instead: disagree, forms: completion(1, "LOC_LEN_ERR")},
-	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "status=IBV_WC_", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
+	{role: symptom, summary: "RDMA operation failed", more: explainStatus, costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "status=IBV_WC_", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
 
 	{role: cause, summary: "Ranks do not agree on a size", costs: "The ranks call different collectives, or with different sizes or settings.", instead: disagree,
 		forms: []string{"Mismatched collective detected" /* 2.4.2–2.7.6 */, "collective mismatch error" /* 2.10.3–2.19.4 */, "posted incorrect receive info" /* 2.12.10– */}},
@@ -157,6 +157,14 @@ func completion(status int, name string) []string {
 		forms = append(forms, fmt.Sprintf("ib_*Failed status %d", status))
 	}
 	return forms
+}
+
+// explainStatus says more of statuses that NCCL's own requests do not get.
+func explainStatus(_ *logged, m string) (summary, costs, instead string) {
+	if anyOf(inWords(m), []string{"LOC_QP_OP_ERR", "LOC_ACCESS_ERR", "MW_BIND_ERR"}) {
+		return "", "The NIC refused the request as it was built: more segments or inline data than its queue takes, an operation or access that it does not have, or a length of zero.", "Compare the request with the limits of ibv_devinfo -v and of the queue pair. This is a mistake in the program, or a limit of this NIC's driver, and not of the path."
+	}
+	return "", "", ""
 }
 
 // gidNames finds both ends in "local GID index 3, local GID A, remote GID B" (ibv_modify_qp, 2.24.3) and in "localGid A remoteGid B"
@@ -245,6 +253,9 @@ func apart(l *logged, m string) (summary, costs, instead string) {
 
 // absent says more of a GID without a NIC: before 2.21 there is no range to choose by. Up to 2.18.6 the line has no number.
 func absent(l *logged, m string) (summary, costs, instead string) {
+	if !ofNCCL(m) && !strings.Contains(m, "Call to ibv_") {
+		return explainCall(l, m)
+	}
 	if strings.Contains(m, "with error ") && !strings.Contains(m, "errno") || l.version.Known() && l.version.Before(choosesGID) {
 		return "", "", "Set NCCL_IB_GID_INDEX to " + ownDev + ", leave that device out with NCCL_IB_HCA, or upgrade to NCCL 2.21.5 or later and set NCCL_IB_ADDR_RANGE to the container's subnet."
 	}

@@ -96,9 +96,9 @@ var (
 	libfabricCall = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\bfi_(?:getinfo|fabric|domain|endpoint|scalable_ep|passive_ep|pep_bind|ep_bind|enable|listen|accept|connect|av_open|av_insert|cq_open|cq_read\w*|eq_open|eq_\w*read\w*|cntr_open|mr_reg\w*|mr_bind|mr_enable|getname|send\w*|recv\w*|tsend\w*|trecv\w*|read\w*|write\w*|inject\w*)\b(?:\([^)]{0,120}\))?[^\w]{1,4}(?:[\w./]+:\d+, )?(?:call |\w+ )?(?:[Ff]ailed|[Ee]rror|ERROR|rc|ret|returned|-\d|[A-Z][a-z]+ )`)
 	})
-	// completed is the status of a completion by its name or number: "IBV_WC_RETRY_EXC_ERR", "wc.status = 12", "work completion status: 5".
+	// completed is the status of a completion by its name or number: "IBV_WC_RETRY_EXC_ERR", "wc.status = 12", "work completion status: 5", "cqe with error 12".
 	completed = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\bIBV_WC_([A-Z_]+)|(?i:\bwc[._ ]?status|completion status)\W{1,3}(\d{1,2})\b`)
+		return regexp.MustCompile(`\b(?:IBV_WC_)?((?:LOC_LEN|LOC_QP_OP|LOC_PROT|WR_FLUSH|MW_BIND|BAD_RESP|LOC_ACCESS|REM_INV_REQ|REM_ACCESS|REM_OP|RETRY_EXC|RNR_RETRY_EXC|GENERAL)_ERR)\b|(?i:\bwc[._ ]?status|completion status|\b(?:cqe?|wc)\b.{0,40}?(?:status|error))\W{1,3}(\d{1,2})\b`)
 	})
 	// numbered is the number of an error of the system: "non-zero status: 110", "(errno 19)", "error=22", "[110]".
 	numbered = sync.OnceValue(func() *regexp.Regexp {
@@ -118,25 +118,28 @@ func inWords(line string) string {
 			return line + " CUDA error: " + cudaTexts()[at[1]]
 		}
 	}
-	if at := completed().FindStringSubmatch(line); at != nil {
-		for status, name := range statuses {
-			if at[1] == name || at[2] == strconv.Itoa(status) {
-				return fmt.Sprintf("%s status=IBV_WC_%s(%d)", line, name, status)
+	if anyOf(line, []string{"_ERR", "wc", "WC", "cq", "CQ", "ompletion status"}) {
+		if at := completed().FindStringSubmatch(line); at != nil {
+			for status, name := range statuses {
+				if at[1] == name || at[2] == strconv.Itoa(status) {
+					return fmt.Sprintf("%s status=IBV_WC_%s(%d)", line, name, status)
+				}
 			}
 		}
 	}
-	number := ""
-	if at := numbered().FindStringSubmatch(line); at != nil {
-		number = at[1] + at[2]
-	}
-	if strings.Contains(line, "ibv_modify_qp") && number != "" {
-		return line + " ibv_modify_qp failed with " + number + " "
-	}
-	if call := verbsCall().FindString(line); call != "" {
-		return line + rdmaCall + systemErrors[number]
-	}
-	if libfabricCall().MatchString(line) {
-		return line + libfabricFails + systemErrors[number]
+	if verbs, fabric := anyOf(line, []string{"ibv_", "rdma_", "5dv_", "fadv_"}), strings.Contains(line, "fi_"); verbs || fabric {
+		number := ""
+		if at := numbered().FindStringSubmatch(line); at != nil {
+			number = at[1] + at[2]
+		}
+		switch {
+		case strings.Contains(line, "ibv_modify_qp") && number != "":
+			return line + " ibv_modify_qp failed with " + number + " "
+		case verbs && verbsCall().MatchString(line):
+			return line + rdmaCall + systemErrors[number]
+		case fabric && libfabricCall().MatchString(line):
+			return line + libfabricFails + systemErrors[number]
+		}
 	}
 	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
 		return line + ofException
