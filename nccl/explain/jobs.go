@@ -465,6 +465,10 @@ var (
 	ownLauncher = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\b(?:srun|mpirun|mpiexec|prun|prterun|orterun|ssh|pdsh|clush|parallel|deepspeed|horovodrun|ray|submitit|ibrun|jsrun|flux)\b|\$\{?(?:LAUNCHER|SRUN|MPIRUN|RUN_CMD|CMD)\b`)
 	})
+	// lookup is an srun that only asks a host for its name or address.
+	lookup = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("(?:\\$\\(|`) *srun [^)`\n]*\\b(?:hostname|ip addr|ip -4|getent)\\b[^)`\n]*[)`]")
+	})
 	// alone is a line that starts the program of ranks on this host alone.
 	alone = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
@@ -481,7 +485,7 @@ func (s *script) firstHostAlone(text string, kind Kind) {
 		code.WriteString(line)
 	}
 	at := alone().FindStringIndex(code.String())
-	if kind != Slurm || s.job.nodes < 2 || at == nil || ownLauncher().MatchString(code.String()) {
+	if kind != Slurm || s.job.nodes < 2 || at == nil || ownLauncher().MatchString(lookup().ReplaceAllString(code.String(), "")) {
 		return
 	}
 	line := 1 + strings.Count(code.String()[:at[0]], "\n")

@@ -193,6 +193,8 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=4 a.py\n", "CUDA_VISIBLE_DEVICES in line 1 gives them 2 GPUs", ""},
 		{"a.sh", "CUDA_VISIBLE_DEVICES=0,1 ./b\ntorchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\ntime torchrun --nnodes=2 a.py\n", "line 3: error:  Only the first host starts ranks", ""},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nip=$(srun --nodes=1 --ntasks=1 -w \"$head\" hostname --ip-address)\ntorchrun --nproc_per_node 8 --rdzv_endpoint $ip:29500 a.py\n", "line 4: error:  Only the first host starts ranks", ""},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nip=$(srun -w \"$head\" hostname)\nsrun torchrun --nproc_per_node 8 --rdzv_endpoint $ip:29500 a.py\n", "", "Only the first host"},
 		{"a.sbatch", "#SBATCH --nodes=2\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=0 a.py\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=1 a.py\n", "line 2: warning:  srun after srun", ""},
 		{"a.sbatch", "#SBATCH --nodes=2\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=0 a.py &\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=1 a.py &\n", "", "srun after srun"},
 		{"a.log", "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).\n", "an address of Docker's default network", ""},
