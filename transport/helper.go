@@ -3,7 +3,7 @@ package transport
 import (
 	"bytes"
 	"crypto/sha256"
-	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -29,34 +29,50 @@ func OwnID() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// goBuildID reads the linker's ID: a note in an ELF file, and elsewhere text at the start of the code
-// (cmd/internal/buildid of Go).
+// goBuildID reads the linker's ID: a note in an ELF file, and elsewhere text at the start of the code (cmd/internal/buildid of Go).
+// Both are near the start of the file. debug/elf would read much more, and each start of the helper on a host would pay for it.
 func goBuildID(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	if e, err := elf.NewFile(f); err == nil {
-		const header = 16 // three sizes and the name "Go"
-		if note := e.Section(".note.go.buildid"); note != nil {
-			if data, err := note.Data(); err == nil && len(data) > header {
-				return data[header:], nil
-			}
+	for _, size := range []int64{8 << 10, 64 << 10} {
+		head, err := io.ReadAll(io.NewSectionReader(f, 0, size))
+		if err != nil {
+			return nil, err
 		}
-		return nil, errors.New("it has none")
+		if id := buildIDIn(head); len(id) > 0 {
+			return id, nil
+		}
 	}
-	head := make([]byte, 64<<10)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
+	return nil, errors.New("it has none")
+}
+
+// buildIDIn returns the linker's ID, or nil.
+func buildIDIn(head []byte) []byte {
+	if bytes.HasPrefix(head, []byte("\x7fELF")) && len(head) > 5 {
+		var order binary.ByteOrder = binary.LittleEndian
+		note := []byte("\x04\x00\x00\x00Go\x00\x00") // its type and its name, which follow the lengths of the name and of the ID (elf(5))
+		if head[5] == 2 {
+			order, note = binary.BigEndian, []byte("\x00\x00\x00\x04Go\x00\x00")
+		}
+		lengths, id, found := bytes.Cut(head, note)
+		if !found || len(lengths) < 8 {
+			return nil
+		}
+		size := order.Uint32(lengths[len(lengths)-4:])
+		if size > 256 || int(size) > len(id) {
+			return nil
+		}
+		return id[:size]
 	}
-	_, after, found := bytes.Cut(head[:n], []byte("\xff Go build ID: \""))
+	_, after, _ := bytes.Cut(head, []byte("\xff Go build ID: \""))
 	id, _, closed := bytes.Cut(after, []byte("\"\n \xff"))
-	if !found || !closed || len(id) == 0 {
-		return nil, errors.New("it has none")
+	if !closed {
+		return nil
 	}
-	return id, nil
+	return id
 }
 
 // Helpers finds the helper for a host's architecture: this program itself, or the same build for that architecture.

@@ -28,6 +28,9 @@ func TestAPlainBuildHasAnID(t *testing.T) {
 		if err != nil || len(id) < 40 {
 			t.Fatalf("%s: %q, %v", platform, id, err)
 		}
+		if want, err := exec.Command("go", "tool", "buildid", program).Output(); err != nil || strings.TrimSpace(string(want)) != string(id) {
+			t.Errorf("%s: %q, and go has %q, %v", platform, id, want, err)
+		}
 		return string(id)
 	}
 	for _, platform := range []string{"linux", "darwin", "windows"} {
@@ -41,6 +44,19 @@ func TestAPlainBuildHasAnID(t *testing.T) {
 	}
 	if id, err := goBuildID(filepath.Join(dir, "main.go")); err == nil {
 		t.Errorf("a file that is no program has the ID %q", id)
+	}
+	for head, want := range map[string]string{
+		"\x7fELF\x02\x02..\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x04Go\x00\x00abcd": "abc", // of a big-endian machine
+		"\x7fELF\x02\x01..\x04\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x00Go\x00\x00abcd": "abc",
+		"\x7fELF\x02\x01..\x04\x00\x00\x00\x05\x00\x00\x00\x04\x00\x00\x00Go\x00\x00abcd": "",
+		"\x7fELF\x02\x01\x04\x00\x00\x00Go\x00\x00abcd":                                   "",
+		"\x7fELF":                          "",
+		"\xff Go build ID: \"abc\"\n \xff": "abc",
+		"\xff Go build ID: \"abc":          "",
+	} {
+		if id := buildIDIn([]byte(head)); string(id) != want {
+			t.Errorf("%q has the ID %q, expected %q", head, id, want)
+		}
 	}
 	if id, err := OwnID(); err != nil || !versionID().MatchString(id) {
 		t.Errorf("%q, %v", id, err)
