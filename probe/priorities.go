@@ -60,7 +60,7 @@ type Statistic struct {
 // priorities with PFC only, or for the whole port.
 //
 // bnxt_en: drivers/net/ethernet/broadcom/bnxt/bnxt_ethtool.c (BNXT_RX_STATS_PRI_ENTRIES, bnxt_port_stats_arr,
-// BNXT_RX_STATS_EXT_PFC_ENTRY, bnxt_sw_func_stats).
+// BNXT_RX_STATS_EXT_PFC_ENTRY, BNXT_RX_STATS_EXT_DISCARD_COS_ENTRIES, bnxt_sw_func_stats). Its queues (cos) are not priorities.
 //
 // ice: drivers/net/ethernet/intel/ice/ice_ethtool.c (__ice_get_strings, ice_gstrings_pf_stats). It does not count packets by priority.
 var statistics = sync.OnceValue(func() map[string]Statistic {
@@ -83,6 +83,7 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 		{Name: "rx_pfc_ena_frames_priN", Counts: PauseFrames}, {Name: "tx_pfc_ena_frames_priN", Counts: PauseFrames, Sent: true},
 		{Name: "pfc_priN_rx_duration_us", Counts: PausedMicros}, {Name: "pfc_priN_tx_duration_us", Counts: PausedMicros, Sent: true},
 		{Name: "rx_pause_frames", Counts: PauseFrames}, {Name: "tx_pause_frames", Counts: PauseFrames, Sent: true},
+		{Name: "rx_discard_packets_cosN", Counts: Discards, Priority: WholePort},
 		{Name: "rx_total_discard_pkts", Counts: Discards}, {Name: "tx_total_discard_pkts", Counts: Discards, Sent: true},
 
 		{Name: "rx_priority_N_xoff.nic", Counts: PauseFrames}, {Name: "tx_priority_N_xoff.nic", Counts: PauseFrames, Sent: true},
@@ -90,14 +91,17 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 		{Name: "rx_dropped.nic", Counts: Discards},
 	} {
 		before, after, each := strings.Cut(s.Name, "N")
-		if s.Priority = WholePort; !each {
-			out[s.Name] = s
+		if whole := s.Priority == WholePort; each {
+			for p := range dcb.Priorities {
+				if s.Name = before + strconv.Itoa(p) + after; !whole {
+					s.Priority = p
+				}
+				out[s.Name] = s
+			}
 			continue
 		}
-		for p := range dcb.Priorities {
-			s.Name, s.Priority = before+strconv.Itoa(p)+after, p
-			out[s.Name] = s
-		}
+		s.Priority = WholePort
+		out[s.Name] = s
 	}
 	return out
 })

@@ -29,7 +29,7 @@ func TestStatisticsOfDriversAreRead(t *testing.T) {
 		"mlx5": "packets 50/40 of 5000/4000 bytes, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards 3+4+5, marked 6, storms 1+2, " +
 			"port pauses /, port discards 7/0",
 		"bnxt_en": "packets 50/40 of 5000/4000 bytes, paused by 11 frames for 1100 µs, pauses by 12 for 1200 µs, discards , marked , storms , port pauses 1/2, " +
-			"port discards 7/0",
+			"port discards 7+7/0",
 		"ice": "packets / of / bytes, paused by 11 frames for  µs, pauses by 12 for  µs, discards , marked , storms , port pauses 1/2, port discards 7/",
 	} {
 		all := read(fixture(t, driver), pfc)

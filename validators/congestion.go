@@ -75,7 +75,7 @@ func (c *congestion) say(cure, text string, a ...any) {
 	}
 }
 
-// moved returns how far statistics of a kind have risen, and keeps those that rose as evidence.
+// moved returns how far statistics of a kind have risen, and keeps those that rose as evidence. Their names tell the reason of discards.
 func (c *congestion) moved(end int, counts probe.Counted, sent bool, priority int) uint64 {
 	n, _ := c.rise(end, counts, sent, priority)
 	for _, s := range c.after[end].Statistics {
@@ -137,8 +137,8 @@ func (c *congestion) storms(end int) {
 
 // discards reports packets that a NIC dropped.
 func (c *congestion) discards(end int) {
-	var of []string
-	lossless := false
+	var of, names []string
+	lossless, first := false, len(c.counters)
 	for p := range priorities {
 		if n := c.moved(end, probe.Discards, false, p); n > 0 {
 			of = append(of, fmt.Sprintf("%s of priority %d", amount(n, "packet"), p))
@@ -154,6 +154,9 @@ func (c *congestion) discards(end int) {
 	}
 	if len(of) == 0 {
 		return
+	}
+	for _, m := range c.counters[first:] {
+		names = append(names, fmt.Sprintf("%s %d", m.Counter, m.Rise))
 	}
 	at, cure, why := c.ends[end].port, "", ""
 	paused, _ := c.rise(end, probe.PauseFrames, true, probe.WholePort)
@@ -171,7 +174,7 @@ func (c *congestion) discards(end int) {
 		why, cure = " although its class is lossless", "check that the switch has PFC for the priority, on both ports of this path"
 	}
 	c.bad = c.bad || lossless
-	c.say(cure, "%s dropped %s%s", at, strings.Join(of, " and "), why)
+	c.say(cure, "%s dropped %s%s (%s)", at, strings.Join(of, " and "), why, strings.Join(names, ", "))
 }
 
 // marks says where packets were marked (ECN), and who slowed down. moved has RDMA's counters of each end; nil: there are none.

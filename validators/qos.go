@@ -166,7 +166,7 @@ func (w *watched) classed(ctx context.Context, test Result, from side, sent load
 	return &res
 }
 
-// tap is a NIC at an end of a path whose priorities are watched.
+// tap is a port at an end of a path whose priorities are watched.
 type tap struct {
 	host, netdev, driver string
 	port                 string // for people
@@ -180,7 +180,7 @@ func (t tap) String() string {
 	return fmt.Sprintf("%s (driver %s)", t.port, t.driver)
 }
 
-func (s side) tap() tap { return tap{s.host, s.link.Name, s.link.Driver, s.port(), s.spec.QoS == nil} }
+func (s side) tap() tap { return tap{s.host, s.base.Name, s.base.Driver, s.below(), s.spec.QoS == nil} }
 
 // lanes is what the NICs at both ends have counted by priority: the sender's first.
 type lanes [2]probe.Priorities

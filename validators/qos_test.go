@@ -11,6 +11,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
@@ -315,6 +316,31 @@ func TestThroughputIsSentInItsClass(t *testing.T) {
 	}
 }
 
+// TestTheClassOfAVLANIsCountedOnItsPort: the VLAN itself has neither counters nor DCB.
+func TestTheClassOfAVLANIsCountedOnItsPort(t *testing.T) {
+	w, f := newLanes(), lossless(two())
+	f.Links = f.Links[:1]
+	for h, snap := range w.snaps {
+		snap.Links = append(snap.Links, host.Link{Index: 9, Name: "eth0.7", Kind: "vlan", Parent: snap.Links[0].Index, MTU: 9000, Up: true, Carrier: true})
+		snap.Addrs[0].Index = 9
+		f.Host(h).NICs[0].Netdev = "eth0.7"
+		w.counters[h+"eth0.7"] = &probe.Counters{}
+	}
+	on(w.fake, probe.Ping, func(_ context.Context, h string, s probe.PingSpec) ([]probe.PingResult, error) {
+		w.carry(h, "eth0", s.TrafficClass>>2, uint64(s.Count))
+		w.carry(peer(h), "eth0", s.TrafficClass>>2, uint64(s.Count))
+		return []probe.PingResult{{Sent: s.Count, Received: s.Count}}, nil
+	})
+	w.nics["beth0"].dcb.PFC = nil
+	text := ""
+	for _, r := range measure(t, f, w, Options{Only: []Check{CheckQoS}}) {
+		text += fmt.Sprintf("%s %s %s %s\n", r.Item, r.Verdict, r.Found, r.Cause)
+	}
+	if strings.Count(text, "class pass on priority 5 at both ends") != 2 || !strings.Contains(text, "pfc fail  b.rail0 has no PFC on priority 5") {
+		t.Error(text)
+	}
+}
+
 // TestCongestionOfAGroupIsNamed by link, while all its links send at once.
 func TestCongestionOfAGroupIsNamed(t *testing.T) {
 	w, f := newLanes(), lossless(two())
@@ -375,7 +401,7 @@ func TestCongestionIsNamed(t *testing.T) {
 			"b": {stat("tx_global_pause!", probe.PauseFrames, true, probe.WholePort)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 pause frames)"}},
 		"paused for 40 % of the second": {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 4e5, false, Warn, []string{"pauses a.rail0"}},
 		"paused for 60 % of the second": {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 6e5, false, Fail, []string{"silent for 60 % of the time"}},
-		"one packet under two names":    {map[string][]probe.Statistic{"b": {dropsB, stat("rx_prio5_discards", probe.Discards, false, 5)}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5"}},
+		"one packet under two names":    {map[string][]probe.Statistic{"b": {dropsB, stat("rx_prio5_discards", probe.Discards, false, 5)}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless (rx_prio5_buf_discard 9, rx_prio5_discards 9)"}},
 		"a storm by time":               {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 1e9, false, Fail, []string{"that is a pause storm: a.rail0 had to be silent for 100 % of the time"}},
 		"a storm as mlx5 says":          {map[string][]probe.Statistic{"b": {stat("tx_pause_storm_error_events", probe.PauseStorms, true, probe.WholePort)}}, 2, false, Fail, []string{"b.rail0 has reported 2 pause storms of its own"}},
 		"drops beside pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB, dropsB}}, 9, false, Fail,

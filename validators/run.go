@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,11 +62,20 @@ type side struct {
 	host, nic string
 	spec      *fabric.NIC
 	link      *host.Link
+	base      *host.Link // the port that carries the device's packets: that below a VLAN or macvlan, or the device itself
 }
 
 func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.nic} }
 
 func (s side) port() string { return s.ref().String() }
+
+// below names the port that carries the packets, and has the MTU that RDMA follows: the NIC, or the netdev below a VLAN.
+func (s side) below() string {
+	if s.base.Name == s.link.Name {
+		return s.port()
+	}
+	return s.host + "." + s.base.Name
+}
 
 // run is one run of the checks.
 type run struct {
@@ -252,6 +262,9 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec)}
 		if s.link == nil {
 			return ends, DeviceMissing, s.port() + " matches no device, or several; run " + r.options.Invocation.Hint("plan")
+		}
+		if s.base = s.link; s.link.Kind == "vlan" || s.link.Kind == "macvlan" {
+			s.base = cmp.Or(snap.LinkByIndex(s.link.Parent), s.link)
 		}
 		ends[i] = s
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
@@ -40,24 +39,12 @@ type port struct {
 	side
 	device facts.RDMADevice
 	gid    facts.GID
-	base   *host.Link // the netdev of the device: the side's own, or the one below a VLAN
-	mtu    int        // bytes, of RDMA; it follows from the MTU of base
+	mtu    int // bytes, of RDMA; it follows from the MTU of base, the netdev of the device
 }
-
-// tap is the netdev that carries the port's packets: a VLAN's is the one below it.
-func (p port) tap() tap { return tap{p.host, p.base.Name, p.base.Driver, p.below(), p.spec.QoS == nil} }
 
 // setup describes the port in results.
 func (p port) setup() *UsedPort {
 	return &UsedPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
-}
-
-// below names what has the MTU that RDMA follows: the NIC, or the netdev below a VLAN.
-func (p port) below() string {
-	if p.base.Name == p.link.Name {
-		return p.port()
-	}
-	return p.host + "." + p.base.Name
 }
 
 // verbs runs perftest on all paths; in a lab one path at a time, because its virtual machines share
@@ -123,7 +110,7 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 		return fail(noDevice(s), "declare an rxe block for Soft-RoCE; a card needs its driver")
 	}
 	i := slices.IndexFunc(found, func(d *facts.RDMADevice) bool { return d.State == "ACTIVE" })
-	p.device, p.base = *found[max(i, 0)], s.link
+	p.device = *found[max(i, 0)]
 	if l := snap.Link(p.device.Netdev); l != nil {
 		p.base = l
 	}
