@@ -15,6 +15,7 @@ type script struct {
 	sets     []setting
 	passed   map[string]bool // -x NAME without a value
 	launched int             // line of the first mpirun; 0: none
+	fleet    bool            // an mpirun starts ranks on several hosts
 	network  networks
 	perftest []perftest
 	runs     []command // docker run
@@ -46,6 +47,9 @@ func (r *reading) commands(text string, pasted bool, rules map[string]int) *scri
 		s.command(c)
 	}
 	s.together()
+	if !pasted {
+		s.handedOn(text, all)
+	}
 	s.network.finish(r, rules)
 	perftestPairs(r, s.perftest)
 	s.plain = len(s.sets) > 0 && s.plainly*5 >= len(all)*4
@@ -232,6 +236,7 @@ func (s *script) mpirun(c command) {
 		s.launched = c.line()
 	}
 	words, fleet := c.words[1:], severalHosts(c) && !s.rendered // which compared the hosts
+	s.fleet = s.fleet || fleet && !hydra
 	for i := 0; i < len(words); i++ {
 		next := func(n int) word {
 			if i+n < len(words) {
@@ -339,7 +344,7 @@ func (s *script) together() {
 	exports := slices.ContainsFunc(s.sets, func(v setting) bool { return v.where == "export" && strings.HasPrefix(v.name, "NCCL_") })
 	for _, v := range s.sets {
 		switch {
-		case !strings.HasPrefix(v.name, "NCCL_"):
+		case !strings.HasPrefix(v.name, "NCCL_") && !(s.fleet && anyOf(v.name, []string{"CUDA_VISIBLE_DEVICES", "UCX_", "GLOO_"})):
 		case v.where == "export" && !inMPI[v.name] && !s.passed[v.name]:
 			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Not set on the other hosts", Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
 		case v.where == "mpirun" && exports && first[v.name].where == "mpirun":

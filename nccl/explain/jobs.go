@@ -24,6 +24,7 @@ type job struct {
 	ports        []word    // of the rendezvous
 	first        bool      // a line is meant for the host with rank 0
 	elastic      bool      // torchrun or the like sets WORLD_SIZE itself
+	unmet        []command // torchruns of several hosts without an address to meet at
 	sruns        bool      // srun starts the launchers, and not another script
 	gpus         int       // GPUs of a host that Slurm gives the job, or CUDA_VISIBLE_DEVICES shows; 0: unknown
 	gpusAt       string    // where that number stands
@@ -153,6 +154,9 @@ func (j *job) learn(c command) {
 	}
 	j.processes(c)
 	j.starting(c)
+	if unmeeting(c) && len(j.unmet) < maxFindings {
+		j.unmet = append(j.unmet, c)
+	}
 	if v, ok := c.value("--node_rank", "--node-rank", "--machine_rank", "--machine-rank"); ok && v == "0" {
 		j.first = true
 	}
@@ -247,18 +251,21 @@ func (j *job) hosts(v string) {
 type machine struct {
 	line                      int
 	machines, processes, rank int // -1: not said
+	nowhere                   int // line that gives no address to meet at; 0: none
 }
 
 // accelerate takes a line of a configuration of accelerate into account. A key that comes again begins the next host's.
 func (j *job) accelerate(w word, key string) {
 	n, err := strconv.Atoi(w.text)
 	if len(j.machines) == 0 || slices.Contains(j.keys, key) && len(j.machines) < maxFindings {
-		j.machines = append(j.machines, machine{w.line, -1, -1, -1})
+		j.machines = append(j.machines, machine{w.line, -1, -1, -1, 0})
 		j.keys = nil
 	}
 	j.keys = append(j.keys, key)
 	m := &j.machines[len(j.machines)-1]
 	switch {
+	case key == "main_process_ip" && (w.text == "null" || w.text == "None"):
+		m.nowhere = w.line
 	case key == "main_process_ip":
 		j.meets(w)
 	case key == "main_process_port":
@@ -277,7 +284,7 @@ func (j *job) accelerate(w word, key string) {
 
 // processes takes the numbers of accelerate's command line into account.
 func (j *job) processes(c command) {
-	m := machine{c.line(), -1, -1, -1}
+	m := machine{c.line(), -1, -1, -1, 0}
 	for _, o := range []struct {
 		into    *int
 		options []string
@@ -301,6 +308,9 @@ func (s *script) accelerated() {
 	for _, m := range s.job.machines {
 		if m.machines > 1 && m.processes > 0 && m.processes%m.machines != 0 {
 			s.say(m.line, env.Error, "Too few processes for the hosts", fmt.Sprintf("num_processes is %d, and num_machines %d.", m.processes, m.machines), "accelerate divides num_processes, the number of all hosts' processes, by the hosts: a host gets none, or some GPUs stay idle.", "Set num_processes to the hosts times the GPUs of each, the same on all hosts.")
+		}
+		if m.machines > 1 && m.nowhere > 0 && len(s.job.meeting) == 0 {
+			s.say(m.nowhere, env.Warning, "The hosts do not meet", fmt.Sprintf("num_machines is %d, and main_process_ip is empty.", m.machines), "Unless accelerate launch gets --main_process_ip, each host meets at its own localhost, and waits there until the timeout.", "Give all hosts the address of the host with machine_rank 0, and the same main_process_port.")
 		}
 		if m.machines > 1 && m.rank >= 0 {
 			several++
@@ -350,6 +360,11 @@ var rayAddress = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`)
 })
 
+// rayItself is a ray start that joins the cluster of its own host.
+var rayItself = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bray start\b.*--address[= ]+["']?(?:localhost|127\.0\.0\.1):\d`)
+})
+
 // fromPython is where ranks meet, as a program of Python sets it.
 var fromPython = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`)
@@ -385,6 +400,7 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 	}
 	s.meeting()
+	s.nowhere(text, kind)
 	s.accelerated()
 	s.tooEarly(text)
 	s.processesFit()
@@ -417,6 +433,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if strings.Contains(line, "llamafactory-cli") && strings.Contains(line, "NNODES=") && strings.Contains(line, " RANK=") && !strings.Contains(line, "NODE_RANK=") {
 			s.say(number, env.Note, "RANK is not the number of the host", "LLaMA-Factory from 0.9.1 on reads NODE_RANK, and not RANK.", "Each host starts as the first one, and waits for the others until the timeout.", "Write NODE_RANK=0, NODE_RANK=1 and so on. Versions before 0.9.1 read RANK.")
+		}
+		if rayItself().MatchString(line) {
+			s.say(number, env.Warning, "Ray joins the same host", "ray start --address names the host itself.", "It is right beside the head alone: another host finds no cluster there, or one of its own.", "Give the address of the host that ran ray start --head.")
 		}
 		if at := rayAddress().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")
@@ -535,7 +554,7 @@ func (s *script) meeting() {
 		if h, _, err := net.SplitHostPort(w.text); err == nil {
 			host = h
 		}
-		if a, err := netip.ParseAddr(host); s.job.nodes < 2 || host != "localhost" && (err != nil || !a.IsLoopback()) {
+		if a, err := netip.ParseAddr(host); s.job.nodes < 2 || host != "localhost" && (err != nil || !a.IsLoopback() && !a.IsUnspecified()) {
 			continue
 		}
 		bad := env.Error
@@ -552,6 +571,9 @@ func (s *script) reaching(kind Kind) {
 		if (v.name == "GLOO_SOCKET_IFNAME" || v.name == "TP_SOCKET_IFNAME") && !v.dynamic && (env.LooksLikeAddress(v.value) || strings.HasPrefix(v.value, "^") || strings.HasPrefix(v.value, "=")) {
 			s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Not the name of an interface", Wrong: fmt.Sprintf("%s = %q.", v.name, shorten(v.value)), Costs: "PyTorch takes the text as the name of an interface, and stops: Unable to find address. ^ and = are for NCCL alone.", Instead: "Write whole names (ip -br addr), separated by commas."})
 		}
+		if v.name == "UCX_NET_DEVICES" && !v.dynamic && slices.ContainsFunc(strings.Split(v.value, ","), func(d string) bool { return env.LooksLikeDevice(d) && !strings.Contains(d, ":") }) {
+			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "RDMA device without its port", Wrong: fmt.Sprintf("%s = %q.", v.name, shorten(v.value)), Costs: "UCX knows an RDMA device by its name and port: it warns that the device is not available, and uses others or none.", Instead: "Add the port, as in mlx5_0:1 (ucx_info -d)."})
+		}
 		if v.dynamic || v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME" || s.job.nodes == 1 || s.job.nodes == 0 && kind == Log {
 			continue
 		}
@@ -566,7 +588,11 @@ func (s *script) reaching(kind Kind) {
 		s.add(v.line, env.Finding{Severity: bad, Name: v.name, Summary: "Interface of this host alone", Wrong: fmt.Sprintf("%s is local to each host.", shorten(v.value)), Costs: "Ranks of several hosts cannot connect over it. On one host it is right.", Instead: "With several hosts name an interface that reaches all of them, with = in front."})
 	}
 	for _, c := range s.runs {
-		if all := strings.Join(c.texts(), " "); s.job.nodes > 1 && !strings.Contains(all, "--net") {
+		all := strings.Join(c.texts(), " ")
+		if strings.Contains(all, "ray start") && s.job.nodes < 2 && !strings.Contains(all, "--net") {
+			s.say(c.line(), env.Warning, "The container has a network of its own", "docker run starts Ray without --network=host.", "Hosts cannot join: Ray announces an address of Docker's bridge, which other hosts do not reach; -p opens only single ports, and Ray and NCCL choose their own.", "Add --network=host.")
+		}
+		if s.job.nodes > 1 && !strings.Contains(all, "--net") {
 			s.say(c.line(), env.Error, "The container has a network of its own", fmt.Sprintf("The job has %d hosts, and docker run has no --network=host.", s.job.nodes), "Ranks announce addresses of Docker's bridge, which other hosts do not reach; -p opens only single ports, and NCCL chooses its own.", "Add --network=host.")
 		}
 	}

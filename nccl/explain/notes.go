@@ -33,7 +33,28 @@ func (s *script) prose(text string, kind Kind) {
 	}
 	if kind == Notes || kind == Python || kind == Commands || kind == Log {
 		s.ranks(text)
+		s.sameGPU(text)
 	}
+}
+
+var (
+	// firstGPU is a place where a program takes GPU 0.
+	firstGPU = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`device_ids *= *\[0\]|\.to\(["']cuda:0["']\)|torch\.device\(["']cuda:0["']\)|set_device\(0\)`)
+	})
+	// ownGPU is what a program says that gives each process a GPU of its own, or that has ranks at all.
+	ownGPU = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)local_?rank|CUDA_VISIBLE_DEVICES|% *(?:torch\.cuda\.device_count|n?gpus)|set_device\([^0)]`)
+	})
+)
+
+// sameGPU reports a program of several processes that takes the same GPU in each.
+func (s *script) sameGPU(text string) {
+	at := firstGPU().FindStringIndex(text)
+	if at == nil || !strings.Contains(text, "init_process_group(") || ownGPU().MatchString(text) {
+		return
+	}
+	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "All processes may use GPU 0", "The program has a process group, and names GPU 0 in each process.", "With several processes on a host, NCCL refuses it (Duplicate GPU detected), or the GPU's memory does not suffice.", "Take the GPU from LOCAL_RANK, which torchrun sets: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])).")
 }
 
 var (

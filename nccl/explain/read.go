@@ -241,6 +241,7 @@ func (r *reading) document(name, text string) Kind {
 	s.mentions(rest.String(), kind)
 	s.prose(rest.String(), kind)
 	s.containers(rest.String(), kind)
+	s.gpuless()
 	s.jobs(rest.String(), kind)
 	if kind != Log || l.systemFailed() { // a log shows what became of it
 		s.sharing(rest.String(), kind)

@@ -1,0 +1,131 @@
+package explain
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// starts reports whether a command starts ranks: a launcher, a program of Python, or one of nccl-tests.
+func (c command) starts() bool {
+	name := path.Base(c.words[0].text)
+	return slices.Contains(launchers, name) && name != "#SBATCH" || slices.Contains(mpiLaunchers, name) || strings.HasPrefix(name, "python") || isNCCLTest(name)
+}
+
+// handedOn checks that the programs of a script get the variables that it sets, and Slurm the options.
+func (s *script) handedOn(text string, all []command) {
+	if strings.Count(text, "#!/") > 1 || strings.Contains(text, "<<") || strings.Contains(text, "```") {
+		return // several scripts
+	}
+	started := 0 // line of the last program
+	for _, c := range all {
+		if c.starts() || c.words[0].text == "exec" {
+			started = c.line()
+		}
+	}
+	exported := map[string]bool{}
+	for _, c := range all {
+		name, assigns := c.words[0].assignment()
+		switch {
+		case assigns && len(c.words) == 1 && strings.HasPrefix(name, "NCCL_") && c.line() < started && !exported[name] && !handsOn(text, name):
+			exported[name] = true // said once
+			s.add(c.line(), env.Finding{Severity: env.Warning, Name: name, Summary: "Not exported", Wrong: "The script assigns it without export.", Costs: "The programs that it starts do not get it, unless it was in the environment before.", Instead: "Write export in front of it."})
+		case c.words[0].text == "export":
+			for _, w := range c.words[1:] {
+				if name, ok := w.assignment(); ok {
+					exported[name] = true
+				}
+			}
+		case c.words[0].text == "sudo" && len(c.words) > 1 && command{words: c.words[1:]}.starts():
+			for _, v := range s.sets {
+				if strings.HasPrefix(v.name, "NCCL_") && exported[v.name] && v.line < c.line() {
+					s.add(c.line(), env.Finding{Severity: env.Warning, Name: v.name, Summary: "sudo removes it", Wrong: fmt.Sprintf("Line %d exports it, and sudo clears the environment.", v.line), Costs: "The program runs without it, unless sudoers keeps it.", Instead: "Write sudo --preserve-env=" + v.name + ", or start the program without sudo."})
+				}
+			}
+		}
+	}
+	s.ignored(text)
+}
+
+// handsOn reports whether a script gives the value of a variable to its programs in another way than by an assignment.
+func handsOn(text, name string) bool {
+	return strings.Contains(text, "$"+name) || strings.Contains(text, "{"+name) || strings.Contains(text, "set -a") || strings.Contains(text, "allexport") ||
+		slices.ContainsFunc(exporting().FindAllString(text, -1), func(line string) bool { return strings.Contains(line, name) })
+}
+
+// exporting is a line that exports a variable, or hands it on by its name.
+var exporting = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^.*(?:\bexport\b|\bdeclare\b|\btypeset\b| -x | -e |--env|--export).*$`)
+})
+
+// ignored reports options for Slurm below the first command of a batch script, where sbatch no longer reads them (sbatch(1)).
+func (s *script) ignored(text string) {
+	number, begun := 0, 0
+	for line := range strings.Lines(text) {
+		number++
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "#SBATCH ") && begun > 0:
+			s.say(number, env.Error, "Slurm does not read the option", fmt.Sprintf("It stands below line %d, which is a command.", begun), "sbatch reads the lines of #SBATCH before the first command alone: the job starts without this one, often with other numbers of tasks or GPUs.", "Move all lines of #SBATCH to the top, below #!.")
+			return
+		case line != "" && line[0] != '#' && begun == 0:
+			begun = number
+		}
+	}
+}
+
+// gpuless reports a container for ranks, or for an inference server on several GPUs, that gets no GPU. It is right where nvidia is Docker's
+// default runtime.
+func (s *script) gpuless() {
+	for _, c := range s.runs {
+		words := c.texts()
+		given := slices.ContainsFunc(words, func(w string) bool {
+			return strings.HasPrefix(w, "--gpus") || strings.HasPrefix(w, "--runtime") || strings.HasPrefix(w, "--device") || strings.HasPrefix(w, "--profile") || w[min(len(w), 1):] == "@" || strings.HasPrefix(w, "$")
+		})
+		wants := slices.ContainsFunc(words, func(w string) bool {
+			name, _, _ := strings.Cut(w, "=")
+			return slices.Contains(gpuWords, name) || slices.Contains(launchers[:5], path.Base(w)) || isNCCLTest(path.Base(w))
+		})
+		if wants && !given && s.seen[logLine] == 0 {
+			s.say(c.line(), env.Warning, "The container has no GPUs", words[0]+" run has neither --gpus nor --runtime nor --device.", "Unless nvidia is the default runtime, the container has no GPU and no driver: CUDA finds no device.", "Add --gpus all (podman: --device nvidia.com/gpu=all).")
+		}
+	}
+}
+
+// gpuWords are options and variables of programs that use GPUs.
+var gpuWords = []string{"--tensor-parallel-size", "--tp", "--tp-size", "--num-shard", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}
+
+// nowhere reports a torchrun for several hosts that does not say where they meet. torchrun does not read MASTER_ADDR; its options can be
+// given as PET_ variables (torch/distributed/run.py, 2.4).
+func (s *script) nowhere(text string, kind Kind) {
+	if strings.Contains(text, "PET_") || kind == Kubernetes || kind == YAML {
+		return
+	}
+	for _, c := range s.job.unmet {
+		s.say(c.line(), env.Error, "The hosts do not meet", "torchrun gets several hosts, and neither --master-addr nor --rdzv-endpoint.", "Each host then meets at its own localhost, and waits there until the timeout: torchrun does not read MASTER_ADDR.", "Add --master-addr and --node-rank, or --rdzv-backend=c10d and --rdzv-endpoint=HOST:PORT, the same address on all hosts.")
+	}
+}
+
+// unmeeting reports whether a complete command of torchrun starts ranks on several hosts that do not know where to meet.
+func unmeeting(c command) bool {
+	name, nodes := path.Base(c.words[0].text), ""
+	if nodes, _ = c.value("--nnodes"); !elastic(name) || c.quoted || len(nodes) != 1 || nodes < "2" || nodes > "9" {
+		return false
+	}
+	for i, w := range c.words {
+		option, _, _ := strings.Cut(w.text, "=")
+		switch {
+		case slices.Contains([]string{"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--standalone"}, option), strings.HasPrefix(w.text, "..."):
+			return false
+		case w.dynamic && strings.HasPrefix(w.text, "$") && !(strings.HasPrefix(c.words[i-1].text, "--") && !strings.Contains(c.words[i-1].text, "=")):
+			return false // a list of options
+		case strings.HasSuffix(w.text, ".py") || w.text == "-m":
+			return true
+		}
+	}
+	return false
+}
