@@ -150,8 +150,20 @@ func (c *check) replacement(otherwise string) string {
 	return otherwise
 }
 
+// plugins have variables of their own: what their names begin with, and who reads them (Mellanox/nccl-rdma-sharp-plugins and the documents of
+// Google's plugins).
+var plugins = []struct{ prefix, reader string }{
+	{"NCCL_PLUGIN_P2P", "the RDMA and SHARP plugin"}, {"NCCL_UCX_", "the RDMA and SHARP plugin"}, {"NCCL_SHARP_", "the RDMA and SHARP plugin"},
+	{"NCCL_FASTRAK_", "Google's GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX"}, {"NCCL_SHIMNET_", "Google's plugins"}, {"NCCL_TUNER_CONFIG_PATH", "Google's plugins"},
+}
+
 // unknown returns the finding for a name that is not in the table.
 func unknown(name string) []Finding {
+	for _, p := range plugins {
+		if strings.HasPrefix(name, p.prefix) {
+			return []Finding{{Name: name, Severity: Note, Summary: "Not NCCL's own variable", Wrong: fmt.Sprintf("%s is read by %s, not by NCCL.", name, p.reader), Costs: "Without that plugin it has no effect.", Instead: "Remove it unless you use that plugin."}}
+		}
+	}
 	near := Nearest(name, Names())
 	f := Finding{Name: name, Summary: "Unknown NCCL variable", Costs: "NCCL silently ignores unknown names."}
 	switch {

@@ -141,6 +141,8 @@ var cases = []struct {
 	{"NCCL_MAX_NCHANNELS", "4", Context{}, "Variable is deprecated"},
 	{"NCCL_IB_PCI_RELAXED_ORDERING", "1", Context{}, "Required instead of automatic"},
 	{"NCCL_IBEXT_DISABLE", "1", Context{}, "Not NCCL's own variable"},
+	{"NCCL_PLUGIN_P2P", "ucx", Context{}, "Not NCCL's own variable"},
+	{"NCCL_FASTRAK_NUM_FLOWS", "2", Context{}, "Not NCCL's own variable"},
 	{"NCCL_P2P_DISABLE", "1", Context{}, "Direct paths between GPUs are disabled"},
 	{"NCCL_SHM_DISABLE", "1", Context{}, "Shared memory is disabled"},
 	{"NCCL_ALGO", "Tree", Context{}, "Choice is pinned"},

@@ -27,7 +27,9 @@ var callMeanings = []*meaning{
 		instead: "Install its development package, and name its directory: NCCL_HOME, CUDA_HOME and MPI_HOME for nccl-tests, LIBRARY_PATH for others.", forms: []string{"ndefined reference to "}},
 	{role: result, summary: "A build failed", costs: "A compiler or linker ended with an error, which the lines before it name.", instead: "Read the first line with error or fatal: a missing header or library, a CUDA that does not fit the compiler or the GPU, or too little memory are frequent reasons.", forms: []string{"ninja: build stopped", "Error compiling objects for extension", "make: *** ["}},
 	// libfabric prints these for FI_LOG_LEVEL=warn, also of providers that it then does not use.
-	{role: hint, summary: "libfabric warns", costs: "The line is in libfabric's own words; providers that are not used afterwards warn, too.", instead: "If the job fails, take the first of these lines of the provider that it uses (efa, cxi, verbs). Otherwise ignore it.", forms: []string{"libfabric:*<warn>"}},
+	{role: remark, summary: "libfabric warns", costs: "The line is in libfabric's own words; providers that are not used afterwards warn, too.", instead: "If the job fails, take the first of these lines of the provider that it uses (efa, cxi, verbs). Otherwise ignore it.", forms: []string{"libfabric:*<warn>"}},
+	{role: cause, summary: "A header is missing", costs: "The compiler does not find a header that the line names.", more: explainHeader, instead: "Install the package for development that has it, or name its directory (-I, CPLUS_INCLUDE_PATH).", forms: []string{"fatal error: *.h: No such file or directory", "fatal error: *.hpp: No such file or directory"}},
+	{role: cause, summary: "Packages lack what they depend on", costs: "dpkg does not set up a package before those that it needs, which are missing or failed themselves.", instead: "Read the lines before for the first package that failed, install what it needs (apt --fix-broken install), and for kernel modules the headers and linux-modules-extra of the running kernel.", forms: []string{"dependency problems prevent configuration of"}},
 	// ping (iputils).
 	{role: symptom, vague: true, summary: "A host does not answer ping", costs: "The address is not in use, is not reached from this interface, or a firewall drops ping.", instead: "Check cable and link (ip -br link), that both addresses are in one subnet or routed (ip route get ADDRESS), the VLAN of the switch, and ip neigh.", forms: []string{"Destination Host Unreachable", " 100% packet loss", "Destination Net Unreachable"}},
 	{role: symptom, summary: "The MTU is too small for the packet", costs: "A packet of this size may not be divided, and an interface on the way has a smaller MTU: this host's own, as the line says by \"local error\", or one behind it.", instead: "Set one MTU on both hosts and at least that on the switches between them. A payload for ping -M do -s is the MTU less 28 bytes.",
@@ -78,6 +80,21 @@ func explainFabric(_ *logged, m string) (summary, costs, instead string) {
 		return "The device or its memory is used up", "The process may not lock the memory that the call needs, or the device has nothing left of that kind.", memlock
 	case anyOf(m, []string{"Function not implemented", "not supported"}):
 		return "The device does not support a call", "The provider, or its device or driver, does not offer what the program asks for.", "Install libfabric and the program for this network, or choose another provider (FI_PROVIDER; fi_info -l lists them)."
+	}
+	return "", "", ""
+}
+
+// explainHeader says more of headers of RDMA.
+func explainHeader(_ *logged, m string) (summary, costs, instead string) {
+	switch {
+	case strings.Contains(m, "verbs_exp.h"):
+		return "", "It belongs to the experimental verbs of MLNX_OFED before 5.0, which later versions and rdma-core do not have.", "Take a version of the program for rdma-core, or the old MLNX_OFED that it was written for."
+	case anyOf(m, []string{"infiniband/", "rdma/rdma_"}):
+		return "", "", "Install rdma-core's headers: libibverbs-dev and librdmacm-dev (Debian, Ubuntu), rdma-core-devel (RHEL)."
+	case strings.Contains(m, "rdma/fi_"), strings.Contains(m, "rdma/fabric.h"):
+		return "", "", "Install libfabric's headers (libfabric-dev, or the EFA installer's in /opt/amazon/efa), and name their directory."
+	case strings.Contains(m, "cuda"):
+		return "", "", "Install the CUDA toolkit, and name it: CUDA_HOME, or -I/usr/local/cuda/include."
 	}
 	return "", "", ""
 }
