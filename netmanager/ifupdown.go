@@ -113,8 +113,7 @@ func ifupdownDevices(l Link) string {
 	name := l.Link.Name
 	switch {
 	case l.Master != nil:
-		return ifupdownBond(*l.Master) + fmt.Sprintf("\tpre-up ip -o link show dev %[1]s | grep -q ' master %[2]s ' || "+
-			"{ ip link set dev %[1]s down && ip link set dev %[1]s master %[2]s; }\n\tdown ip link set dev %[1]s nomaster\n", name, l.Master.Link.Name)
+		return ifupdownAddBond(*l.Master) + ifupdownJoin(l, *l.Master) + "\tdown ip link set dev " + name + " nomaster\n"
 	case l.Ports != nil:
 		return ifupdownBond(l)
 	case l.Lower != nil:
@@ -135,7 +134,22 @@ func ifupdownDevices(l Link) string {
 	return ""
 }
 
+// ifupdownBond makes a bond with all its members, so that it has a carrier before anything waits for duplicate address detection.
+// A member that is missing does not keep the bond from the others.
 func ifupdownBond(l Link) string {
+	text := ifupdownAddBond(l)
+	for _, p := range l.Ports {
+		text += ifupdownJoin(*p, l) + "\tpre-up ip link set dev " + p.Link.Name + " up || true\n"
+	}
+	return text
+}
+
+func ifupdownJoin(port, bond Link) string {
+	return fmt.Sprintf("\tpre-up ip -o link show dev %[1]s | grep -q ' master %[2]s ' || "+
+		"{ ip link set dev %[1]s down && ip link set dev %[1]s master %[2]s; } || true\n", port.Link.Name, bond.Link.Name)
+}
+
+func ifupdownAddBond(l Link) string {
 	words := "name " + l.Link.Name + " type bond"
 	for _, o := range bondOptions(l.Device.Bond) {
 		words += " " + o.name + " " + o.value
