@@ -334,7 +334,7 @@ func (j *job) meets(w word) {
 var (
 	// accelerated is a line of accelerate's configuration, also as accelerate env lists it.
 	accelerated = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *['"]?([\w.:-]+)`)
+		return regexp.MustCompile(`^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *['"]?([\w.:@/-]+)`)
 	})
 	// opened is a rule of a firewall for one port.
 	opened = sync.OnceValue(func() *regexp.Regexp {
@@ -553,6 +553,10 @@ func (s *script) meeting() {
 		host := w.text
 		if h, _, err := net.SplitHostPort(w.text); err == nil {
 			host = h
+		}
+		if strings.ContainsAny(w.text, "@/") && !strings.ContainsAny(w.text, "$<{[") {
+			s.say(w.line, env.Error, "Not the name of a host", fmt.Sprintf("%s is where ranks are to meet.", shorten(w.text)), "It is more than a name: the ranks cannot resolve it.", "Write the host's name or address alone, without a user and without a scheme such as tcp://.")
+			continue
 		}
 		if a, err := netip.ParseAddr(host); s.job.nodes < 2 || host != "localhost" && (err != nil || !a.IsLoopback() && !a.IsUnspecified()) {
 			continue

@@ -37,6 +37,7 @@ type tables struct {
 	parts    bool           // the node offers parts of GPUs (MIG)
 	xml      xmlTopology    // of NCCL_TOPO_DUMP_FILE
 	classes  *classMap      // of mlnx_qos and dcb
+	peers    peers          // of p2pBandwidthLatencyTest
 }
 
 // gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
@@ -93,6 +94,7 @@ func (t *tables) line(number int, line string) class {
 	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
 	case t.topologyRow(line, fields), t.test.line(number, line, fields):
 	default:
+		t.peers.row(number, line, fields)
 		t.linkRow(number, line, fields) // says nothing of NCCL by itself
 		return other
 	}
@@ -183,6 +185,7 @@ func (t *tables) finish(r *reading, all []setting) {
 	if t.redirect > 0 {
 		r.say(t.redirect, env.Warning, "PCI access control redirects", "lspci shows ReqRedir+: a bridge sends requests between devices through the root complex.", "GPUDirect between a GPU and a NIC below it is slow, or fails with status 4.", "On bare metal, disable ACS of these bridges in the firmware or with setpci; a virtual machine needs it.")
 	}
+	t.peers.finish(r)
 	hca, hasHCA := find(all, "NCCL_IB_HCA")
 	list := firstOf(hca.value)
 	selects := func(name, port string) bool {
