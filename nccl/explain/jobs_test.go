@@ -60,6 +60,8 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "torchrun --nnodes=2 --master_addr=<ip/name> a.py\n", "", "Not the name"},
 		{"a.txt", "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n     0 673.20  13.15 \n     1  12.99 673.20 \nUnidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1 \n     0 673.49   1.60 \n     1  25.00 672.33 \nBidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n     0 673.49   0.60 \n", "line 5: warning:  Direct access between GPUs is slower than through the host", ""},
 		{"a.txt", "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n     0 673.20  13.15 \n     1  12.99 673.20 \nUnidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1 \n     0 673.49   22.60 \n     1  25.00 672.33 \nBidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n     0 673.49   0.60 \n", "nothing", "slower"},
+		{"a.py", "import torch\ndist.init_process_group('gloo', init_method=\"10.0.0.1:54321\", rank=r, world_size=n)\n", "line 2: error:  The rendezvous method is not known", ""},
+		{"a.py", "import torch\ndist.init_process_group('gloo', init_method=\"tcp://10.0.0.1:54321\", rank=r, world_size=n)\n", "", "not known"},
 		{"a.sh", "ray start --address=localhost:6379\n", "line 1: warning:  Ray joins the same host", ""},
 		{"a.sh", "ray start --address=10.0.0.1:6379\n", "", "the same host"},
 		{"a.sh", "export CUDA_VISIBLE_DEVICES=0\nmpirun -np 2 -H a,b ./all_reduce_perf\n", "line 1: warning: CUDA_VISIBLE_DEVICES Not set on the other hosts", ""},

@@ -16,6 +16,8 @@ const (
 // torchMeanings are lines of PyTorch's c10d, Gloo and of what starts ranks under it.
 var torchMeanings = []*meaning{
 	{role: harmless, summary: "c10d tried another address", forms: []string{"failed to connect to*errno: 99 - Cannot assign requested address", "failed to connect to*errno: 97 - Address family not supported", "socket cannot be initialized*errno: 97 - Address family not supported", "hostname of the client socket cannot be retrieved", "(localhost,*cannot be retrieved", "retrying after"}},
+	{role: hint, summary: "Windows refuses an address", costs: "An address of the name cannot be used (0.0.0.0, port 0, or IPv6 without IPv6), and PyTorch tries the next one: harmless if the job goes on.",
+		instead: "If it stops there: with one host set MASTER_ADDR=127.0.0.1; otherwise correct the name in the hosts file (Docker Desktop writes kubernetes.docker.internal there). PyTorch for Windows has Gloo alone, and no NCCL.", forms: []string{"failed to connect to*(system error: 10049"}},
 	{role: hint, summary: "A host name has no IPv6 address", costs: "PyTorch's store looks for an IPv6 address of the name first. That is harmless if the name has an IPv4 address; otherwise this host does not know the name, and the job waits or fails.",
 		instead: "If the job goes no further: check getent ahosts NAME on this host, and add the name (also the host's own) to /etc/hosts or DNS.", forms: []string{"IPv6 network addresses of*cannot be retrieved"}},
 	{role: hint, summary: "Gloo uses the loopback address", costs: "This process's host name has no address of this host, and GLOO_SOCKET_IFNAME is not set in this process: it announces 127.0.0.1, which other hosts do not reach. On one host it is harmless.",

@@ -88,6 +88,8 @@ var (
 	group = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`init_process_group\(([^()]{1,400}(?:\([^()]{0,100}\)[^()]{0,200}){0,4})\)`)
 	})
+	// noScheme is an init_method of a host and a port alone.
+	noScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`init_method\s*=\s*["']([\w.-]+:\d+)["']`) })
 	// rankOf and sizeOf are numbers in it.
 	rankOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brank\s*=\s*(\d{1,6})\b`) })
 	sizeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bworld_size\s*=\s*(\d{1,6})\b`) })
@@ -98,13 +100,16 @@ func (s *script) ranks(text string) {
 	calls := group().FindAllStringSubmatchIndex(text, maxFindings)
 	for _, at := range calls {
 		arguments := text[at[2]:at[3]]
+		line := 1 + strings.Count(text[:at[0]], "\n")
+		if method := noScheme().FindStringSubmatch(arguments); method != nil {
+			s.say(line, env.Error, "The rendezvous method is not known", fmt.Sprintf("init_method is %s, without a scheme.", shorten(method[1])), "PyTorch has no handler for it, and the program stops.", "Write tcp://HOST:PORT, or env:// with MASTER_ADDR and MASTER_PORT.")
+		}
 		rank, size := rankOf().FindStringSubmatch(arguments), sizeOf().FindStringSubmatch(arguments)
 		if rank == nil || size == nil {
 			continue
 		}
 		r, _ := strconv.Atoi(rank[1])
 		n, _ := strconv.Atoi(size[1])
-		line := 1 + strings.Count(text[:at[0]], "\n")
 		switch {
 		case r >= n:
 			s.say(line, env.Error, "The rank is too large", fmt.Sprintf("init_process_group gets rank %d of %d processes.", r, n), "Ranks count from 0: this process waits for a store of rank 0 that nobody makes, or is refused.", "Give the number of all processes as world_size, and ranks from 0 on.")
