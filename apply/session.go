@@ -108,7 +108,7 @@ type state struct {
 // Open connects to the chosen hosts of a fabric. Unreachable names those without a helper.
 func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s := &Session{Fabric: f, Options: o, known: map[string]*state{}}
-	var hosts []FleetHost
+	hosts := make([]FleetHost, 0, len(f.Hosts))
 	for _, h := range f.Hosts {
 		s.known[h.Name] = &state{}
 		if s.Excluded(h.Name) || o.Away[h.Name] != "" {

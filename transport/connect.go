@@ -50,7 +50,7 @@ var (
 func (c *connection) watch(ctx context.Context) {
 	interrupted, answered := ctx.Done(), make(chan error, 1)
 	var patience <-chan time.Time // runs while an answer is missing
-	for next := time.After(0); ; {
+	for next := time.After(keepAliveEvery); ; { // a plan is mostly over before the first one
 		select {
 		case <-c.ended:
 			return
