@@ -125,6 +125,9 @@ var ErrUnsupported = errors.New("the driver does not support it")
 // Requests of rtnetlink for Dump and Send, and the flags with which Send creates an object
 // (include/uapi/linux/rtnetlink.h and netlink.h).
 const (
+	NewLink       uint16 = 16 // RTM_NEWLINK
+	DelLink       uint16 = 17
+	GetLinks      uint16 = 18
 	NewAddr       uint16 = 20 // RTM_NEWADDR
 	DelAddr       uint16 = 21
 	GetAddrs      uint16 = 22
@@ -188,6 +191,26 @@ type Link struct {
 	SpeedMbps int      `json:"speed_mbps,omitempty"` // 0: unknown
 	AltNames  []string `json:"alt_names,omitempty"`
 	Loopback  bool     `json:"loopback,omitempty"`
+	Bond      *Bond    `json:"bond,omitempty"`
+	VLAN      *VLAN    `json:"vlan,omitempty"`
+	// Planned is true for a device that does not exist: a plan makes it. Its index is negative.
+	Planned bool `json:"planned,omitempty"`
+}
+
+// Bond has the options of a bond, as ip-link(8) writes them.
+type Bond struct {
+	Mode     string `json:"mode"`
+	LACPRate string `json:"lacp_rate"`
+	XmitHash string `json:"xmit_hash"`
+	MIIMon   int    `json:"miimon"` // milliseconds
+	MinLinks int    `json:"min_links"`
+}
+
+// VLAN is the tag of a VLAN.
+type VLAN struct {
+	ID       int         `json:"id"`
+	Protocol string      `json:"protocol"`         // "802.1q", "802.1ad"
+	Egress   map[int]int `json:"egress,omitempty"` // priority of a sent packet -> PCP
 }
 
 // Running reports IFF_RUNNING, by which NCCL from 2.28.3 on decides whether it may use an interface: up, and not without

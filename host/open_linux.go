@@ -89,6 +89,15 @@ func link(l netlink.Link) Link {
 	if t := l.Type(); t != "device" {
 		out.Kind = t
 	}
+	switch l := l.(type) {
+	case *netlink.Bond:
+		out.Bond = &Bond{Mode: l.Mode.String(), LACPRate: l.LacpRate.String(), XmitHash: l.XmitHashPolicy.String(), MIIMon: l.Miimon, MinLinks: l.MinLinks}
+	case *netlink.Vlan:
+		out.VLAN = &VLAN{ID: l.VlanId, Protocol: strings.ToLower(l.VlanProtocol.String()), Egress: map[int]int{}}
+		for from, to := range l.EgressQosMap {
+			out.VLAN.Egress[int(from)] = int(to)
+		}
+	}
 	// The parent of a veth is its peer, which is not a device below it and may be in another namespace.
 	if out.Kind != "veth" && a.ParentIndex != a.Index {
 		out.Parent = a.ParentIndex

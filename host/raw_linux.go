@@ -27,8 +27,8 @@ func rawSockets() (map[int]*nl.SocketHandle, error) {
 	return out, nil
 }
 
-// headerSize is the minimum length of the family header of a dump. struct rtmsg is the longest of them, and IPv4 would
-// take a shorter header for a request to dump bridge or VF data.
+// headerSize is the minimum length of the family header of a dump of addresses, routes, rules and neighbours. struct rtmsg is the
+// longest of theirs, and IPv4 would take a shorter header for a request to dump bridge or VF data.
 const headerSize = unix.SizeofRtMsg
 
 func (k kernel) Dump(_ context.Context, get uint16) ([][]byte, error) {
@@ -38,8 +38,11 @@ func (k kernel) Dump(_ context.Context, get uint16) ([][]byte, error) {
 		// Zeros mean every family and every table, without cached copies. A nexthop dump requires exactly its own,
 		// shorter header.
 		size := headerSize
-		if get == GetNexthops {
+		switch get {
+		case GetNexthops:
 			size = unix.SizeofNhmsg
+		case GetLinks:
+			size = unix.SizeofIfInfomsg
 		}
 		req.AddRawData(make([]byte, size))
 		// The kernel answers RTM_GETx with RTM_NEWx, whose number is lower by two.

@@ -48,25 +48,35 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 			return fmt.Errorf("management network of lab host %s: %w", h.Name, err)
 		}
 	}
-	linked := map[fabric.NICRef]bool{}
-	for j, link := range f.Links {
-		if err := l.wire(middle, f, j, link); err != nil {
-			return fmt.Errorf("lab link %s: %w", link.Name, err)
-		}
-		linked[link.Endpoints[0]], linked[link.Endpoints[1]] = true, true
+	if err := canMake(middle, f); err != nil {
+		return err
 	}
-	for k, network := range f.Networks {
-		if err := l.buildSegment(middle, f, k, network); err != nil {
-			return fmt.Errorf("lab network %s: %w", network.Name, err)
+	cables, err := f.Cables()
+	if err != nil {
+		return err
+	}
+	linked := map[fabric.NICRef]bool{}
+	for j, c := range cables {
+		for _, p := range c.Ports {
+			linked[p] = true
 		}
-		for _, r := range network.Members {
-			linked[r] = true
+		if c.Link == nil {
+			continue
+		}
+		if err := l.wire(middle, f, j, c); err != nil {
+			return fmt.Errorf("lab link %s: %w", c.Name, err)
+		}
+	}
+	bridges := map[string]string{}
+	for k, network := range f.Networks {
+		if err := l.buildSegment(middle, f, k, network, cables, bridges); err != nil {
+			return fmt.Errorf("lab network %s: %w", network.Name, err)
 		}
 	}
 	n := 0
 	for _, h := range f.Hosts {
 		for _, nic := range h.NICs {
-			if linked[nic.Ref()] || nic.Netdev == managementNetdev {
+			if linked[nic.Ref()] || nic.Netdev == managementNetdev || nic.Kind() != "nic" {
 				continue
 			}
 			// A NIC without a cable: its far end stays down, so it has no carrier.
@@ -77,6 +87,59 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 		}
 	}
 	return nil
+}
+
+// canMake returns an error if the kernel cannot make the declared bonds and VLANs, or if the lab's bridges do not carry what they need. It tries
+// both in the namespace of the cables.
+func canMake(middle *netlink.Handle, f *fabric.Fabric) error {
+	tried := map[string]error{"nic": nil}
+	for _, h := range f.Hosts {
+		for _, n := range h.NICs {
+			if n.Bond != nil && n.Bond.Mode == "802.3ad" { // a Linux bridge never forwards LACP (BR_GROUPFWD_RESTRICTED of net/bridge/br_private.h)
+				return fmt.Errorf("bond %s of %s has mode 802.3ad, but the cables of a lab of namespaces do not carry LACP: use `lab up -backend vm`",
+					n.Name, h.Name)
+			}
+			if _, done := tried[n.Kind()]; !done {
+				tried[n.Kind()] = try(middle, n.Kind())
+			}
+			if err := tried[n.Kind()]; err != nil {
+				return fmt.Errorf("%s %s of %s: the kernel of this machine, which the hosts of a lab of namespaces share, makes no such device (%w): "+
+					"use `lab up -backend vm`, whose hosts have their own kernels", n.Kind(), n.Name, h.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// try makes a device of the kind and removes it.
+func try(middle *netlink.Handle, kind string) error {
+	name := func(s string) netlink.LinkAttrs {
+		a := netlink.NewLinkAttrs()
+		a.Name = s
+		return a
+	}
+	if kind == "bond" {
+		return errors.Join(middle.LinkAdd(netlink.NewLinkBond(name("try"))), remove(middle, "try"))
+	}
+	if err := middle.LinkAdd(&netlink.Veth{LinkAttrs: name("below"), PeerName: "peer"}); err != nil {
+		return err
+	}
+	below, err := middle.LinkByName("below")
+	if err == nil {
+		on := name("try")
+		on.ParentIndex = below.Attrs().Index
+		err = middle.LinkAdd(&netlink.Vlan{LinkAttrs: on, VlanId: 1})
+	}
+	return errors.Join(err, remove(middle, "below")) // with the VLAN on it
+}
+
+// remove removes a device, if it exists.
+func remove(h *netlink.Handle, name string) error {
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return nil
+	}
+	return h.LinkDel(link)
 }
 
 // managementNetdev is the management NIC's name in every lab host.
@@ -173,16 +236,16 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 	return far.LinkSetHardwareAddr(link, mac)
 }
 
-// wire builds a cable: NIC, end, bridge, end, NIC.
-func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link) error {
+// wire builds a cable: NIC, end, bridge, end, NIC. The cables of a bond share its speed.
+func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, cable fabric.Cable) error {
 	bridge := "w" + strconv.Itoa(j)
-	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(),
-		Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
+	c := Cable{Cable: site.Cable{Name: cable.Name, A: cable.Ports[0].String(), B: cable.Ports[1].String(),
+		Gbps: shaped(cable.Link.SpeedGbps, cable.Link.ExpectGbps)}}
 	// A cable also carries what bridges stop by default: the frames to 01:80:c2:00:00:0e, of LLDP among others.
 	if err := addBridge(middle, bridge, 1<<0x0e); err != nil {
 		return err
 	}
-	for side, ref := range link.Endpoints {
+	for side, ref := range cable.Ports {
 		c.Ends = append(c.Ends, End{Device: bridge + string("ab"[side]), Bridge: bridge})
 		if err := l.connect(middle, c.Ends[side], ref.Host, f.NIC(ref), c.Gbps); err != nil {
 			return err

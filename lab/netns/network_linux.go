@@ -18,34 +18,41 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// buildSegment builds a network: one bridge, or for a routed network one bridge for each subnet. The router gets the
-// gateway addresses of the members' routes on every bridge.
-func (l *Lab) buildSegment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network) error {
-	bridges := map[string]string{}
-	for i, ref := range n.Members {
-		nic := f.NIC(ref)
+// buildSegment builds a network: one bridge, or for a routed network one bridge for each subnet. bridges has those of earlier networks, which
+// VLANs may share. The router gets the gateway addresses of the members' routes on every bridge.
+func (l *Lab) buildSegment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network, cables []fabric.Cable, bridges map[string]string) error {
+	own := map[string]string{}
+	for i, cable := range cables {
+		if cable.Network != n {
+			continue
+		}
 		leaf := ""
 		if n.Routed {
-			leaf = subnetsOf(nic)
+			leaf = subnetsOf(f.NIC(cable.Member))
 		}
-		bridge, there := bridges[leaf]
+		at := fmt.Sprintf("%d %s", cable.Segment, leaf)
+		bridge, there := bridges[at]
 		if !there {
-			bridge = fmt.Sprintf("n%ds%d", k, len(bridges))
-			bridges[leaf] = bridge
+			bridge = fmt.Sprintf("n%ds%d", k, len(own))
+			bridges[at] = bridge
 			if err := addBridge(middle, bridge, 0); err != nil {
 				return err
 			}
 		}
-		c := Cable{Cable: site.Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name,
-			Gbps: shaped(n.SpeedGbps, n.ExpectGbps)},
+		own[leaf] = bridge
+		c := Cable{Cable: site.Cable{Name: cable.Name, A: cable.Ports[0].String(), B: n.Name, Gbps: shaped(n.SpeedGbps, n.ExpectGbps)},
 			Ends: []End{{Device: fmt.Sprintf("n%dp%d", k, i), Bridge: bridge}}}
-		if err := l.connect(middle, c.Ends[0], ref.Host, nic, c.Gbps); err != nil {
+		if err := l.connect(middle, c.Ends[0], cable.Ports[0].Host, f.NIC(cable.Ports[0]), c.Gbps); err != nil {
 			return err
 		}
 		l.state.Links = append(l.state.Links, c)
 	}
-	for _, leaf := range slices.Sorted(maps.Keys(bridges)) {
-		if err := l.gateways(middle, bridges[leaf], gatewaysOf(f, n, leaf)); err != nil {
+	for _, leaf := range slices.Sorted(maps.Keys(own)) {
+		addrs := gatewaysOf(f, n, leaf)
+		if len(addrs) > 0 && slices.ContainsFunc(n.Members, func(r fabric.NICRef) bool { return f.NIC(r).VLAN != nil }) {
+			return errors.New("its members are VLANs and have gateways, but the lab's router has no VLANs")
+		}
+		if err := l.gateways(middle, own[leaf], addrs); err != nil {
 			return fmt.Errorf("gateways: %w", err)
 		}
 	}

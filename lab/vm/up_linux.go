@@ -64,7 +64,7 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 	for _, h := range f.Hosts {
 		host := Host{}
 		for _, n := range h.NICs {
-			if n.Netdev == managementNetdev {
+			if n.Netdev == managementNetdev || n.Bond != nil || n.VLAN != nil { // bonds and VLANs have no cable of their own
 				continue
 			}
 			nic, err := cardOf(n)
@@ -82,26 +82,25 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 		l.state.Hosts[h.Name] = host
 		b.Machines = append(b.Machines, machineBuild{Host: h.Name, NICs: host.NICs})
 	}
-	segment := 0
-	lay := func(c cableBuild, a, z string) {
+	cables, err := f.Cables()
+	if err != nil {
+		return b, err
+	}
+	for _, c := range cables {
+		if c.Network != nil && c.Network.Routed {
+			return b, fmt.Errorf("network %s is routed, but a lab of virtual machines has no router; use `lab up -backend netns`", c.Network.Name)
+		}
+		laid, shown := cableBuild{Name: c.Name}, site.Cable{Name: c.Name, A: c.Ports[0].String()}
 		for _, p := range c.Ports {
-			b.Segments[p] = segment
+			laid.Ports = append(laid.Ports, ports[p])
+			b.Segments[ports[p]] = c.Segment
+			shown.B = p.String()
 		}
-		b.Cables = append(b.Cables, c)
-		l.state.Links = append(l.state.Links, site.Cable{Name: c.Name, A: a, B: z})
-	}
-	for _, k := range f.Links {
-		lay(cableBuild{k.Name, []int{ports[k.Endpoints[0]], ports[k.Endpoints[1]]}}, k.Endpoints[0].String(), k.Endpoints[1].String())
-		segment++
-	}
-	for _, n := range f.Networks {
-		if n.Routed {
-			return b, fmt.Errorf("network %s is routed, but a lab of virtual machines has no router; use `lab up -backend netns`", n.Name)
+		if c.Network != nil {
+			shown.B = c.Network.Name
 		}
-		for _, ref := range n.Members {
-			lay(cableBuild{n.Name + ":" + n.MemberName(ref), []int{ports[ref]}}, ref.String(), n.Name)
-		}
-		segment++
+		b.Cables = append(b.Cables, laid)
+		l.state.Links = append(l.state.Links, shown)
 	}
 	return b, nil
 }
@@ -180,7 +179,7 @@ func (l *Lab) knownHosts() error {
 }
 
 // identifyScript gives a restored guest the current time, its own names, and the names of the NICs that are plugged in
-// next. It reads them as words from stdin, and does not execute them.
+// next. It reads them as words from stdin, and does not execute them. A bond has the MAC of a NIC, but no permanent one.
 const identifyScript = `set -eu
 mkdir -p /etc/systemd/network
 while read -r what a b; do
@@ -189,7 +188,7 @@ while read -r what a b; do
   name) hostname -- "$a"; printf '%s\n' "$a" > /etc/hostname ;;
   machine) printf '%s\n' "$a" > /etc/machine-id ;;
   nic) printf '%s %s\n' "$a" "$b" >> /etc/lab-nics
-    printf '[Match]\nMACAddress=%s\n[Link]\nName=%s\nMTUBytes=1500\n' "$a" "$b" > "/etc/systemd/network/20-lab-$b.link" ;;
+    printf '[Match]\nPermanentMACAddress=%s\n[Link]\nName=%s\nMTUBytes=1500\n' "$a" "$b" > "/etc/systemd/network/20-lab-$b.link" ;;
   esac
 done
 udevadm control --reload`

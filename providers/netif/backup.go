@@ -30,17 +30,18 @@ func (policyRoute) Restorer() resource.Restorer { return restorer{} }
 func (restorer) Name() string { return "netif" }
 
 // backupVersion is the format of a backup; a helper refuses versions that it does not know. Version 1 had one field for each
-// value of a link, and is read.
-const backupVersion = 2
+// value of a link, and version 2 no bonds and VLANs. Both are read.
+const backupVersion = 3
 
 // backup is the backup of a host's network, as far as a transaction can affect it.
 type backup struct {
 	Version int            `json:"version"`
 	Boot    string         `json:"boot"`
-	Uptime  time.Duration  `json:"uptime_ns"` // time since boot when the backup was made
-	Names   map[int]string `json:"names"`     // of all links: a driver reload changes the index of a link
-	Links   []backupLink   `json:"links"`     // lower devices first
-	Sysctls []backupSysctl `json:"sysctls"`   // in the order in which they are written
+	Uptime  time.Duration  `json:"uptime_ns"`         // time since boot when the backup was made
+	Names   map[int]string `json:"names"`             // of all links: a driver reload changes the index of a link
+	Links   []backupLink   `json:"links"`             // lower devices first
+	Devices []backupDevice `json:"devices,omitempty"` // bonds, and then VLANs
+	Sysctls []backupSysctl `json:"sysctls"`           // in the order in which they are written
 
 	Addrs      [][]byte `json:"addrs"`
 	Neighbours [][]byte `json:"neighbours,omitempty"` // permanent ones
@@ -101,6 +102,12 @@ func newBackup(ctx context.Context, r host.Reader, atoms []resource.Atom) (*back
 	}
 	for _, l := range reached.links {
 		k.Links = append(k.Links, newBackupLink(l))
+		if made(l) {
+			reached.devices[l.Name] = l.Kind
+		}
+	}
+	if k.Devices, err = readDevices(ctx, r, links, reached.devices); err != nil {
+		return nil, err
 	}
 	if k.Sysctls, err = readSysctls(ctx, r, reached); err != nil {
 		return nil, err
@@ -156,6 +163,8 @@ func decodeBackup(raw json.RawMessage) (*backup, objects, error) {
 		if err := k.readVersion1(raw); err != nil {
 			return nil, objects{}, fmt.Errorf("decode the network backup: %w", err)
 		}
+	case k.Version == 2:
+		k.Version = backupVersion
 	case k.Version != backupVersion:
 		return nil, objects{},
 			fmt.Errorf("the network backup has version %d, but this build supports version %d: use the release that made the backup",
@@ -168,6 +177,14 @@ func decodeBackup(raw json.RawMessage) (*backup, objects, error) {
 					fmt.Errorf("the network backup has %q of %s, which this build cannot restore: use the release that made the backup",
 						attribute, l.Name)
 			}
+		}
+	}
+	for _, d := range k.Devices {
+		if d.Kind != KindBond && d.Kind != KindVLAN {
+			return nil, objects{}, fmt.Errorf("the network backup has a device of kind %q, which this build cannot make", d.Kind)
+		}
+		if _, _, err := d.decode(); d.Body != nil && err != nil {
+			return nil, objects{}, fmt.Errorf("decode the network backup: %s: %w", d.Name, err)
 		}
 	}
 	for _, s := range k.Sysctls {

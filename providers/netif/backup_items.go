@@ -44,8 +44,14 @@ func (k *backup) again(ctx context.Context, r host.Reader) (*backup, error) {
 	for _, l := range links {
 		now.Names[l.Index] = l.Name
 	}
+	if now.Devices, err = readDevices(ctx, r, links, k.kinds()); err != nil {
+		return nil, err
+	}
 	for _, was := range k.Links {
 		i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == was.Name })
+		if i < 0 && k.kinds()[was.Name] != "" {
+			continue
+		}
 		if i < 0 {
 			return nil, fmt.Errorf("device %s does not exist any more", was.Name)
 		}
@@ -58,7 +64,14 @@ func (k *backup) again(ctx context.Context, r host.Reader) (*backup, error) {
 			now.Sysctls = append(now.Sysctls, backupSysctl{s.Path, v})
 		}
 	}
-	found, err := k.find(ctx, r)
+	look := *k
+	for _, l := range links { // a device that did not exist has settings now
+		if k.absent(l.Name) {
+			now.Links = append(now.Links, newBackupLink(l))
+			look.Links = append(slices.Clone(look.Links), newBackupLink(l))
+		}
+	}
+	found, err := look.find(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +92,19 @@ func (restorer) Items(part json.RawMessage) ([]resource.Item, error) {
 		return nil, err
 	}
 	var out []resource.Item
+	for _, d := range k.Devices {
+		if d.Body != nil {
+			out = append(out, d.item())
+		}
+	}
 	for _, l := range k.Links {
-		out = append(out, l.items()...)
+		items := l.items()
+		for i := range items { // whoever made the device made its values
+			if kind := k.kinds()[l.Name]; kind != "" {
+				items[i].Others = append(items[i].Others, deviceAtom(kind, l.Name, attrDevice, ""))
+			}
+		}
+		out = append(out, items...)
 	}
 	for _, s := range k.Sysctls {
 		out = append(out, s.item())
@@ -244,6 +268,7 @@ func (t *merging) mergeAll(found objects) error {
 	if err != nil {
 		return err
 	}
+	t.devices()
 	t.values()
 	was = t.ageAll(was, found)
 	out := objects{
@@ -270,6 +295,32 @@ func (t *merging) mergeAll(found objects) error {
 	}
 	t.backup.put(out)
 	return nil
+}
+
+// devices merges the bonds and VLANs, and loses the settings of those that go.
+func (t *merging) devices() {
+	t.backup.Devices = slices.Clone(t.backup.Devices)
+	for i, d := range t.backup.Devices {
+		for _, now := range t.live.Devices {
+			if now.Name != d.Name || !t.keys[d.key()] {
+				continue
+			}
+			t.backup.Devices[i] = now
+			t.backup.Links = slices.DeleteFunc(slices.Clone(t.backup.Links), func(l backupLink) bool { return l.Name == d.Name })
+			for _, l := range t.live.Links {
+				if l.Name == d.Name {
+					t.backup.Links = append(t.backup.Links, l)
+				}
+			}
+		}
+	}
+	for _, l := range t.live.Links {
+		for _, i := range l.items() {
+			if t.keys[i.Key] && t.backup.absent(l.Name) {
+				t.lost = append(t.lost, i.Key)
+			}
+		}
+	}
 }
 
 // values merges the links' values and the sysctls.
@@ -374,9 +425,12 @@ func (t *merging) drop(all, was []object, cannot func(object) bool) []object {
 	})
 }
 
-// isDown reports whether the object's device will be down, or without IPv6 because of its MTU. The kernel keeps only IPv4
+// isDown reports whether the object's device will be down, will not exist, or will be without IPv6 because of its MTU. The kernel keeps only IPv4
 // addresses on such a device.
 func (t *merging) isDown(o object) bool {
+	if t.backup.absent(t.live.Names[o.device()]) {
+		return true
+	}
 	for _, l := range t.backup.Links {
 		if l.Index == o.device() && l.Index != 0 {
 			mtu, err := strconv.Atoi(l.Values["mtu"])

@@ -42,7 +42,8 @@ func FuzzSnapshotIsNotBelieved(f *testing.F) {
 }
 
 func TestSnapshotOfAnotherVersionIsRefused(t *testing.T) {
-	for _, raw := range []string{`{"version":3}`, `{"version":2,"links":[{"name":"ff0","values":{"wings":"2"}}]}`, `x`, `{"version":1,"addrs":["AA=="]}`, `{"version":1,"sysctls":[{"path":"../x"}]}`} {
+	for _, raw := range []string{`{"version":4}`, `{"version":3,"devices":[{"name":"b0","kind":"bridge"}]}`, `{"version":3,"devices":[{"name":"b0","kind":"bond","body":"AA=="}]}`,
+		`{"version":2,"links":[{"name":"ff0","values":{"wings":"2"}}]}`, `x`, `{"version":1,"addrs":["AA=="]}`, `{"version":1,"sysctls":[{"path":"../x"}]}`} {
 		if diffs, err := (restorer{}).Restore(context.Background(), nil, json.RawMessage(raw)); err == nil {
 			t.Errorf("%s: restored, %v", raw, diffs)
 		}

@@ -13,15 +13,20 @@ import (
 // Names of the kinds of this package.
 const (
 	KindNIC         = "nic"
+	KindBond        = "bond"
+	KindVLAN        = "vlan"
 	KindRoute       = "route"
 	KindPolicyRoute = "policy_route"
 	KindSysctl      = "sysctl"
 )
 
-// Kinds returns the kinds of this package. NICs come first, because rules and routes refer to them.
+// Kinds returns the kinds of this package. NICs come first, because rules and routes refer to them. Undos come in reverse order: a member
+// leaves its bond before it gets its addresses back.
 func Kinds() resource.Kinds {
 	return resource.Kinds{
 		resource.Erase[NICSpec, NICStatus](KindNIC, nic{}),
+		resource.Erase[DeviceSpec, DeviceStatus](KindBond, bond{}),
+		resource.Erase[DeviceSpec, DeviceStatus](KindVLAN, vlan{}),
 		resource.Erase[SysctlSpec, SysctlStatus](KindSysctl, sysctl{}),
 		resource.Erase[MainRouteSpec, MainRouteStatus](KindRoute, mainRoute{}),
 		resource.Erase[PolicyRouteSpec, PolicyRouteStatus](KindPolicyRoute, policyRoute{}),
@@ -32,7 +37,7 @@ func Kinds() resource.Kinds {
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	var out []resource.Resource
 	for _, n := range h.NICs {
-		out = append(out, resource.New(h.Name, KindNIC, n.Name, n.Pos, nicSpec(h, n)))
+		out = append(out, nicResources(h, n)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(h.Sysctl)) {
 		out = append(out, resource.New(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
@@ -49,6 +54,27 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 		out = append(out, resource.New(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p), after(h, p.NIC, addresses...)...))
 	}
 	return out
+}
+
+// nicResources returns the NIC, and before it the device if it is a bond or VLAN. A bond comes after its members, which lose their addresses
+// first, and a VLAN after what carries it.
+func nicResources(h *fabric.Host, n *fabric.NIC) []resource.Resource {
+	spec := nicSpec(h, n)
+	if spec.Device == nil {
+		return []resource.Resource{resource.New(h.Name, KindNIC, n.Name, n.Pos, spec)}
+	}
+	below := h.Members(n)
+	if n.VLAN != nil {
+		below = []*fabric.NIC{h.NIC(n.VLAN.On.NIC)}
+	}
+	var after []resource.Addr
+	for _, b := range below {
+		if b != nil {
+			after = append(after, resource.Addr{Host: h.Name, Kind: KindNIC, Name: b.Name})
+		}
+	}
+	d := resource.New(h.Name, spec.Device.Kind(), n.Name, n.Pos, *spec.Device, after...)
+	return []resource.Resource{d, resource.New(h.Name, KindNIC, n.Name, n.Pos, spec, d.Addr)}
 }
 
 // after returns the NICs that come before a route or rule: its own, and those that get its source addresses.
@@ -73,7 +99,7 @@ func nicSpec(h *fabric.Host, n *fabric.NIC) NICSpec {
 		AcceptRA: n.AcceptRA, IPv6LinkLocal: n.IPv6LinkLocal, Sysctl: n.Sysctl, Device: deviceSpec(h, n),
 	}
 	if b := h.BondOf(n); b != nil {
-		s.Bond = b.Netdev
+		s.Bond, s.AddressesSet = b.Netdev, true // a member has no addresses
 	}
 	return s
 }
@@ -86,9 +112,13 @@ func deviceSpec(h *fabric.Host, n *fabric.NIC) *DeviceSpec {
 		for _, m := range h.Members(n) {
 			s.Members = append(s.Members, selector(m))
 		}
-		return &DeviceSpec{Name: n.Netdev, Bond: &s}
+		return &DeviceSpec{Name: n.Netdev, MTU: n.MTU, Bond: &s}
 	case v != nil:
-		return &DeviceSpec{Name: n.Netdev, VLAN: &VLANSpec{On: nicOf(h, v.On), ID: v.ID, PriorityMap: v.PriorityMap}}
+		s := VLANSpec{On: nicOf(h, v.On), ID: v.ID, PriorityMap: v.PriorityMap}
+		if on := h.NIC(v.On.NIC); on != nil {
+			s.OnMade, s.OnMTU = on.Bond != nil, on.MTU
+		}
+		return &DeviceSpec{Name: n.Netdev, MTU: n.MTU, VLAN: &s}
 	}
 	return nil
 }

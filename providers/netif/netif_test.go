@@ -26,9 +26,10 @@ func TestDesiredKeepsTheOrderOfKinds(t *testing.T) {
 	for _, k := range Kinds() {
 		order = append(order, k.Name)
 	}
-	if !slices.Equal(order, []string{KindNIC, KindSysctl, KindRoute, KindPolicyRoute}) {
+	if !slices.Equal(order, []string{KindNIC, KindBond, KindVLAN, KindSysctl, KindRoute, KindPolicyRoute}) {
 		t.Fatal(order)
 	}
+	order = slices.DeleteFunc(order, func(kind string) bool { return kind == KindBond || kind == KindVLAN })
 	got := Desired(nil, h)
 	for i, w := range got {
 		if w.Addr.Kind != order[i] {

@@ -3,7 +3,6 @@ package netif
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -70,7 +69,7 @@ func (s NICSpec) WantedSysctls() map[string]string {
 	switch {
 	case s.AcceptRA != nil && *s.AcceptRA:
 		out["ipv6.conf.accept_ra"] = "1"
-	case s.AcceptRA != nil || s.AddressesSet:
+	case s.AcceptRA != nil || s.AddressesSet && s.Bond == "": // the kernel accepts none on a member of a bond
 		// A router advertisement would add addresses, but the declared set is exact.
 		out["ipv6.conf.accept_ra"] = "0"
 	}
@@ -82,6 +81,7 @@ func (s NICSpec) WantedSysctls() map[string]string {
 
 // Gather reads the per-interface keys that Diff needs. It skips NICs that are not found; Observe reports them.
 func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec]) error {
+	predict(look.Snapshot, look.Wants)
 	for _, want := range look.Wants {
 		l, err := look.Snapshot.Find(want.Select)
 		for key := range want.WantedSysctls() {
@@ -100,9 +100,6 @@ func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec
 
 // Observe finds the NIC. It returns an error unless exactly one NIC matches.
 func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
-	if want.Device != nil || want.Bond != "" {
-		return nil, errors.New("bonds and VLANs are not in this build yet")
-	}
 	l, err := snap.Find(want.Select)
 	if err != nil {
 		return nil, err
@@ -130,8 +127,8 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 		v, ok := snap.Sysctls[facts.LinkSysctl(key, l.Name)]
 		_, declared := want.Sysctl[key]
 		ipv6 := strings.HasPrefix(key, "ipv6.")
-		if ipv6 && !ok && l.MTU < smallestIPv6MTU && mtu >= smallestIPv6MTU {
-			v, ok = snap.Sysctls[facts.LinkSysctl(key, "default")] // the larger MTU brings IPv6 back, with the defaults
+		if l.Planned || ipv6 && !ok && l.MTU < smallestIPv6MTU && mtu >= smallestIPv6MTU {
+			v, ok = snap.Sysctls[facts.LinkSysctl(key, "default")] // a new device, or IPv6 that a larger MTU brings back, has the defaults
 		}
 		switch {
 		case ipv6 && mtu != 0 && mtu < smallestIPv6MTU:
@@ -158,7 +155,7 @@ func (nic) Stable(got *NICStatus) any {
 // Diff compares attribute by attribute. An MTU that brings IPv6 back comes before the sysctls of IPv6.
 func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	if got == nil {
-		return nil // Observe never returns nil: a NIC is hardware and cannot be created
+		return nil // Observe never returns nil: a NIC is hardware, or another resource makes its device
 	}
 	var out []resource.Change
 	for _, s := range settings {

@@ -15,6 +15,8 @@ import (
 // Atoms of this package:
 //
 //	nic NETDEV mtu | state | sysctl KEY | address PREFIX
+//	bond NETDEV device | mode | miimon | lacp_rate | xmit_hash | min_links | member NETDEV
+//	vlan NETDEV device | on | id | priority_map
 //	sysctl PATH
 //	route TABLE DST METRIC           (of the main table)
 //	policy_route TABLE DST METRIC
@@ -64,8 +66,8 @@ func (nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Chan
 // ApplyUndo sets the value.
 func (nic) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	l := snap.Link(a.Thing())
-	if l == nil {
-		return fmt.Errorf("device %s does not exist", a.Thing())
+	if l == nil { // a bond or VLAN that went before its settings
+		return nil
 	}
 	return apply(ctx, h, *l, a.Change("", to))
 }

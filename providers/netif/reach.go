@@ -14,24 +14,38 @@ import (
 
 // reached lists the objects of a host that changes of atoms can affect.
 type reached struct {
-	links   []host.Link // lower devices first
-	sysctls []string    // paths that the atoms name, and keys that change with them
+	links   []host.Link       // lower devices first
+	sysctls []string          // paths that the atoms name, and keys that change with them
+	devices map[string]string // kinds of bonds and VLANs that the atoms name, by name; they may not exist
 }
 
 // reach reads the atoms, and adds their routes, tables, priorities and addresses to k.
 func (k *backup) reach(links []host.Link, atoms []resource.Atom) (reached, error) {
 	snap := &facts.Snapshot{Links: links}
-	var out reached
+	out := reached{devices: map[string]string{}}
+	for _, a := range atoms {
+		if a.Kind() == KindBond || a.Kind() == KindVLAN {
+			out.devices[a.Thing()] = a.Kind()
+		}
+	}
 	named := map[int]bool{}
 	for _, a := range atoms {
 		fields := strings.Fields(string(a))
 		switch {
+		case (bond{}).Names(a) && a.Kind() == KindBond, (vlan{}).Names(a) && a.Kind() == KindVLAN:
+			for _, name := range []string{a.Thing(), strings.TrimPrefix(a.Value(), attrMember+" ")} {
+				if l := snap.Link(name); l != nil {
+					named[l.Index] = true
+				}
+			}
 		case a.Kind() == KindNIC && len(fields) >= 3:
 			l := snap.Link(a.Thing())
-			if l == nil {
+			switch {
+			case l != nil:
+				named[l.Index] = true
+			case out.devices[a.Thing()] == "":
 				return out, fmt.Errorf("%s: device %s does not exist", a, a.Thing())
 			}
-			named[l.Index] = true
 			if s, key := settingOf(a); s != nil && s.attribute == "address" {
 				p, err := netip.ParsePrefix(key)
 				if err != nil {

@@ -28,6 +28,7 @@ func (restorer) Restore(ctx context.Context, h host.Host, part json.RawMessage) 
 	}
 	for end := time.Now().Add(restorePatience); ; {
 		r := restoration{host: h}
+		r.note("restore bonds and VLANs", restoreDevices(ctx, h, k))
 		if err := r.meet(ctx, k); err != nil {
 			return nil, err
 		}
@@ -153,8 +154,17 @@ func (restorer) Disturbed(ctx context.Context, r host.Reader, changes []resource
 	}
 	var out []string
 	for _, l := range links {
-		own := slices.ContainsFunc(ours, func(a resource.Atom) bool { return a.Kind() == KindNIC && a.Thing() == l.Name })
+		own := slices.ContainsFunc(ours, func(a resource.Atom) bool {
+			return slices.Contains([]string{KindNIC, KindBond, KindVLAN}, a.Kind()) && a.Thing() == l.Name
+		})
 		for _, c := range changes {
+			if made := c.Atom.Kind() == KindBond || c.Atom.Kind() == KindVLAN; made && !own && c.Downs != "" && above(links, l, c.Downs) {
+				happens := "goes down with it"
+				if c.Attribute == attrDevice && c.To == "" {
+					happens = "is removed with it"
+				}
+				out = append(out, fmt.Sprintf("%s on %s is not ours and %s", l.Name, c.Downs, happens))
+			}
 			s, _ := settingOf(c.Atom)
 			if own || c.Atom.Kind() != KindNIC || s == nil || s.get == nil || !above(links, l, c.Atom.Thing()) {
 				continue

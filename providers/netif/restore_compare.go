@@ -16,6 +16,11 @@ func (r *restoration) compare(ctx context.Context) (diffs []string, converged bo
 	for _, name := range r.gone {
 		diffs = append(diffs, "device "+name+" is gone")
 	}
+	devices, err := r.backup.deviceDiffs(ctx, r.host)
+	if err != nil {
+		return diffs, false, err
+	}
+	diffs = append(diffs, devices...)
 	for _, l := range r.backup.Links {
 		now := r.link(l)
 		converged = converged && (now == nil || now.OperState == l.State)

@@ -26,8 +26,9 @@ type attr struct {
 // attrKind masks NLA_F_NESTED and NLA_F_NET_BYTEORDER (include/uapi/linux/netlink.h).
 const attrKind = 0x3fff
 
-// headSizes are the sizes of struct ifaddrmsg, rtmsg, fib_rule_hdr, nhmsg and ndmsg.
-var headSizes = map[uint16]int{host.NewAddr: 8, host.NewRoute: 12, host.NewRule: 12, host.NewNexthop: 8, host.NewNeighbour: 12}
+// headSizes are the sizes of struct ifaddrmsg, rtmsg, fib_rule_hdr, nhmsg, ndmsg and ifinfomsg.
+var headSizes = map[uint16]int{host.NewAddr: 8, host.NewRoute: 12, host.NewRule: 12, host.NewNexthop: 8, host.NewNeighbour: 12,
+	host.NewLink: 16}
 
 func parseObject(kind uint16, body []byte) (object, error) {
 	size := headSizes[kind]

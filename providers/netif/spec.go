@@ -25,7 +25,8 @@ type NICSpec struct {
 
 // DeviceSpec is a declared device that the kernel makes: exactly one of Bond and VLAN is set.
 type DeviceSpec struct {
-	Name string    `json:"name"` // of the interface
+	Name string    `json:"name"`          // of the interface
+	MTU  int       `json:"mtu,omitempty"` // bytes; a new device gets it at once; 0: the kernel's
 	Bond *BondSpec `json:"bond,omitempty"`
 	VLAN *VLANSpec `json:"vlan,omitempty"`
 }
@@ -33,9 +34,9 @@ type DeviceSpec struct {
 // Kind is the kernel's name for the kind of the device (IFLA_INFO_KIND).
 func (d *DeviceSpec) Kind() string {
 	if d.Bond != nil {
-		return "bond"
+		return KindBond
 	}
-	return "vlan"
+	return KindVLAN
 }
 
 // BondSpec is a declared bond. Settings that are nil or zero are not changed.
@@ -51,6 +52,8 @@ type BondSpec struct {
 // VLANSpec is a declared VLAN.
 type VLANSpec struct {
 	On          facts.Selector `json:"on"`
+	OnMade      bool           `json:"on_made,omitempty"` // On is a bond of ours, which may not exist yet
+	OnMTU       int            `json:"on_mtu,omitempty"`  // the declared MTU of On; 0: none
 	ID          int            `json:"id"`
 	PriorityMap map[int]int    `json:"priority_map,omitempty"` // priority of a sent packet -> PCP; nil is not changed
 }

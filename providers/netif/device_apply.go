@@ -1,0 +1,260 @@
+package netif
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Apply makes the bond or changes its options, and then changes its members one by one. What needs the bond to be down comes in one go.
+func (p bond) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes []resource.Change) error {
+	snap, err := resource.Gather(ctx, h, p, want)
+	if err != nil {
+		return err
+	}
+	options := map[string]string{}
+	for _, c := range changes {
+		switch {
+		case c.Attribute == attrDevice:
+			if err := makeBond(h, want); err != nil {
+				return err
+			}
+			if snap, err = resource.Gather(ctx, h, p, want); err != nil {
+				return err
+			}
+		case bondOptionOf(c.Attribute) != nil:
+			options[c.Attribute] = c.To
+		}
+	}
+	l := exactLink(snap, want.Name)
+	if l == nil {
+		return fmt.Errorf("device %s does not exist any more", want.Name)
+	}
+	if err := setBond(ctx, h, *l, options); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if c.Attribute != attrMember {
+			continue
+		}
+		if err := changeMember(ctx, h, *l, c.From+c.To, c.To != ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeBond makes a bond with all declared options.
+func makeBond(h host.Host, want DeviceSpec) error {
+	var data []attr
+	for _, o := range bondOptions {
+		if to, declared := o.declared(want.Bond); declared {
+			a, err := o.encode(to)
+			if err != nil {
+				return err
+			}
+			data = append(data, a)
+		}
+	}
+	return makeDevice(h, want.Name, KindBond, 0, want.MTU, data)
+}
+
+// setBond sets the options that differ. Another mode needs a bond without members, which return in their order.
+func setBond(ctx context.Context, h host.Host, l host.Link, options map[string]string) error {
+	now := bondValues(&l)
+	var live, down []attr
+	mode := false
+	for _, o := range bondOptions {
+		to, is := options[o.attribute]
+		if !is || to == now[o.attribute] {
+			continue
+		}
+		a, err := o.encode(to)
+		if err != nil {
+			return err
+		}
+		if o.down {
+			down = append(down, a)
+		} else {
+			live = append(live, a)
+		}
+		mode = mode || o.attribute == attrMode
+	}
+	if down == nil && live == nil {
+		return nil
+	}
+	if down == nil {
+		return setOptions(h, l, live...)
+	}
+	links, err := h.Links(ctx)
+	if err != nil {
+		return err
+	}
+	if l.Up {
+		if err := h.SetUp(l.Index, false); err != nil {
+			return err
+		}
+	}
+	var released []host.Link
+	for _, m := range links {
+		if mode && m.Master == l.Index {
+			if err := release(h, m); err != nil {
+				return err
+			}
+			released = append(released, m)
+		}
+	}
+	errs := []error{setOptions(h, l, append(down, live...)...)}
+	for _, m := range released {
+		errs = append(errs, enslave(h, m, l.Index))
+	}
+	if l.Up {
+		errs = append(errs, h.SetUp(l.Index, true))
+	}
+	return errors.Join(errs...)
+}
+
+// changeMember adds a member to a bond, or removes it, unless this is so already.
+func changeMember(ctx context.Context, h host.Host, bond host.Link, name string, add bool) error {
+	links, err := h.Links(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range links {
+		switch is := m.Master == bond.Index; {
+		case m.Name != name || is == add:
+		case add:
+			return enslave(h, m, bond.Index)
+		default:
+			return release(h, m)
+		}
+	}
+	return nil
+}
+
+// Apply makes the VLAN, makes it again, or changes its map of priorities.
+func (p vlan) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes []resource.Change) error {
+	snap, err := resource.Gather(ctx, h, p, want)
+	if err != nil {
+		return err
+	}
+	got, err := p.Observe(snap, want)
+	if err != nil {
+		return err
+	}
+	again := false
+	for _, c := range changes {
+		again = again || c.Attribute != attrMap
+	}
+	if !again {
+		return setOptions(h, *got.Link, egressMap(got.Link.VLAN.Egress, want.VLAN.PriorityMap))
+	}
+	on, err := snap.Find(want.VLAN.On)
+	if err != nil {
+		return err
+	}
+	mtu, up, egress := want.MTU, false, want.VLAN.PriorityMap
+	if got.Link != nil {
+		up = got.Link.Up
+		if egress == nil {
+			egress = got.Link.VLAN.Egress
+		}
+		if mtu == 0 {
+			mtu = min(got.Link.MTU, on.MTU)
+		}
+		if err := removeDevice(ctx, h, *got.Link); err != nil {
+			return err
+		}
+	}
+	if err := makeVLAN(h, want.Name, on.Index, mtu, want.VLAN.ID, egress); err != nil {
+		return err
+	}
+	if !up {
+		return nil
+	}
+	return setUp(ctx, h, want.Name)
+}
+
+func makeVLAN(h host.Host, name string, on, mtu, id int, egress map[int]int) error {
+	data := []attr{{vlanID, binary.NativeEndian.AppendUint16(nil, uint16(id))}}
+	if len(egress) > 0 {
+		data = append(data, egressMap(nil, egress))
+	}
+	return makeDevice(h, name, KindVLAN, on, mtu, data)
+}
+
+func setUp(ctx context.Context, h host.Host, name string) error {
+	links, err := h.Links(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Name == name {
+			return h.SetUp(l.Index, true)
+		}
+	}
+	return fmt.Errorf("device %s does not exist any more", name)
+}
+
+// ApplyUndo removes the bond or a member, or sets the earlier option. A bond that is gone has neither.
+func (bond) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	l := exactLink(snap, a.Thing())
+	if l == nil || l.Kind != KindBond {
+		return nil
+	}
+	attribute, key, _ := strings.Cut(a.Value(), " ")
+	switch {
+	case attribute == attrDevice && to == "":
+		return removeDevice(ctx, h, *l)
+	case attribute == attrMember:
+		return changeMember(ctx, h, *l, key, to != "")
+	}
+	if to = cmp.Or(to, newBond[attribute]); to == "" {
+		return nil // the option came with the bond, and goes with it
+	}
+	return setBond(ctx, h, *l, map[string]string{attribute: to})
+}
+
+// ApplyUndo removes the VLAN, makes it again with its earlier ID or on its earlier device, or sets its earlier map.
+func (vlan) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	l := exactLink(snap, a.Thing())
+	if l == nil || l.Kind != KindVLAN || l.VLAN == nil {
+		return nil
+	}
+	switch {
+	case a.Value() == attrDevice && to == "":
+		return removeDevice(ctx, h, *l)
+	case a.Value() == attrMap:
+		wanted, err := parsePriorityMap(to)
+		if err != nil {
+			return err
+		}
+		return setOptions(h, *l, egressMap(l.VLAN.Egress, wanted))
+	case to == "":
+		return nil // the value came with the VLAN, and goes with it
+	}
+	id, on := l.VLAN.ID, l.Parent
+	if a.Value() == attrOn {
+		below := exactLink(snap, to)
+		if below == nil {
+			return fmt.Errorf("device %s does not exist", to)
+		}
+		on = below.Index
+	} else if _, err := fmt.Sscan(to, &id); err != nil {
+		return fmt.Errorf("VLAN ID %q: %w", to, err)
+	}
+	if err := removeDevice(ctx, h, *l); err != nil {
+		return err
+	}
+	if err := makeVLAN(h, l.Name, on, l.MTU, id, l.VLAN.Egress); err != nil || !l.Up {
+		return err
+	}
+	return setUp(ctx, h, l.Name)
+}
