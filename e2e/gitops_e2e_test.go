@@ -236,6 +236,20 @@ func pipeline(t *testing.T, c *ci, mtu int, run func(job string) bool) {
 	want("apply", false, "Not applied: ") // nothing was planned
 	want("plan", true, "12", "### 📋 fabricform: ", fmt.Sprint(mtu))
 
+	c.do("mkdir -p %s/other", c.work)
+	other := fmt.Sprintf("fabric \"other\" {}\nhost \"a\" {\n  address = %q\n  sysctl  = { \"net.ipv4.tcp_mtu_probing\" = 2 }\n  ssh {\n    user          = \"tutu\"\n"+
+		"    known_hosts   = \"../fabric/known_hosts\"\n    identity_file = %q\n  }\n}\n", c.addr["a"], filepath.Join(c.dir, "id_ed25519"))
+	if err := os.WriteFile(filepath.Join(c.work, "other", "other.hcl"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !c.shell("-e", "fabricform apply -auto-approve -no-verify -confirm manual -confirm-timeout 10m other/") {
+		t.Fatal("the other apply failed")
+	}
+	want("apply", false, "12", "| exit code | 8 |", "❌ nothing was changed: host a: a transaction of fabric") // as if another job were at work on a host
+	if !c.shell("-e", "fabricform rollback -auto-approve other/") {
+		t.Fatal("the other apply was not rolled back")
+	}
+
 	before, b := mtuOf("a"), c.addr["b"]
 	c.addr["b"] = "192.0.2.1" // no route leads there
 	c.declare(mtu)
@@ -269,6 +283,9 @@ func TestPipelinesKeepKeysFromForks(t *testing.T) {
 	}
 	if strings.Contains(string(raw), "pull_request_target") {
 		t.Error("pull_request_target gives secrets to what a fork wrote")
+	}
+	if strings.Contains(string(raw), "concurrency:") {
+		t.Error("GitHub cancels a waiting job of a concurrency group without a word")
 	}
 	var hub struct{ Jobs map[string]ciJob }
 	readYAML(t, gitops+"github.yml", &hub)

@@ -13,13 +13,17 @@ import (
 
 // ReportFile is the saved report of one run.
 type ReportFile struct {
-	Format int `json:"format"` // EventFormat
-	Exit   int `json:"exit"`
+	Format int    `json:"format"` // EventFormat
+	Exit   int    `json:"exit"`
+	Error  string `json:"error,omitempty"` // why the run failed, unless outcomes or results say so; Bytes sets it
 	apply.Report
 }
 
 // Bytes formats the report: as Markdown if the file's name ends in .md, otherwise as JSON.
 func (r *ReportFile) Bytes(file string) ([]byte, error) {
+	if r.Err != nil {
+		r.Error = string(fabric.Mask([]byte(r.Err.Error())))
+	}
 	if !strings.HasSuffix(file, ".md") {
 		shown := *r
 		if r.Plan != nil {
@@ -42,6 +46,9 @@ func (r *ReportFile) Bytes(file string) ([]byte, error) {
 			"| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",
 		escape(r.Command), escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond),
 		escape(r.Who), escape(r.Source), escape(r.Build), r.Exit)
+	if r.Error != "" {
+		fmt.Fprintf(&b, "❌ %s\n\n", escape(r.Error))
+	}
 	if r.Plan != nil {
 		b.WriteString(PlanMarkdown(r.Plan, nil) + "\n")
 	}

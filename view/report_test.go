@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -183,5 +184,22 @@ func TestWhatWasNotTriedIsFolded(t *testing.T) {
 	}
 	if !strings.Contains(string(report), "- ❌ `h[00-02], h[04-15]` not tried: nic.rail0, nic.rail1") || strings.Count(string(report), "not tried") != 2 {
 		t.Errorf("the report says\n%s", report)
+	}
+}
+
+// TestAReportSaysWhyTheRunFailed: a comment on a pull request with the plan alone looks as if the plan had been applied.
+func TestAReportSaysWhyTheRunFailed(t *testing.T) {
+	secret := fabric.Secrets{}.Hide("hunter2", strings.Repeat("0", 32))
+	failed := apply.Report{Err: fmt.Errorf("nothing was changed: host a <b> has %s", secret)}
+	markdown, err := (&ReportFile{Exit: 8, Report: failed}).Bytes("r.md")
+	if want := "| exit code | 8 |\n\n❌ nothing was changed: host a " + escape("<b>") + " has (sensitive)\n"; err != nil || !strings.Contains(string(markdown), want) {
+		t.Errorf("%v: the report says\n%s\nwant %s", err, markdown, want)
+	}
+	raw, err := (&ReportFile{Exit: 8, Report: failed}).Bytes("r.json")
+	if err != nil || !strings.Contains(string(raw), `"error": "nothing was changed: host a`) || strings.Contains(string(raw), strings.Repeat("0", 32)) {
+		t.Errorf("%v: %s", err, raw)
+	}
+	if raw, err := (&ReportFile{}).Bytes("r.json"); err != nil || strings.Contains(string(raw), `"error"`) {
+		t.Errorf("%v: %s", err, raw)
 	}
 }
