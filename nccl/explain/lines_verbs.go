@@ -143,7 +143,7 @@ var verbsMeanings = []*meaning{
 
 // explainUCXCall says more of a call of libibverbs or librdmacm that UCX reports.
 func explainUCXCall(l *logged, m string) (summary, costs, instead string) {
-	if !verbsCall().MatchString(m) {
+	if !strings.Contains(inWords(m), rdmaCall) {
 		return "", "", ""
 	}
 	return explainCall(l, m)

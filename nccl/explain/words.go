@@ -92,6 +92,10 @@ var (
 	verbsCall = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*(?:\([^)]{0,120}\))?(?:[^\w]{1,4}[\w ]{0,40})? ?(?:[Ff]ailed|FAILED|[Ee]rror|ERROR|rc|ret|returned|errno)\b|[Ff]ailed (?:to|at|in) (?:\w+ )?(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*|\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*: [A-Z]`)
 	})
+	// verbsStep is a step of RDMA that a line says has failed, in English words: "failed to create UD QP", "Could not register memory region".
+	verbsStep = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b(?:fail(?:ed|s|ure)?|unable|cannot|can't|couldn't|could not|error)\b(?: to| in| while| when|:)? (modif|chang|transition|creat|allocat|regist|open)\w* .{0,24}?\b(?:(QPs?|queue pairs?)|(CQs?|completion queues?|completion channel|SRQs?)|(MRs?|memory regions?)|(PD|protection domain))\b`)
+	})
 	// libfabricCall is a call of libfabric that a line says has failed.
 	libfabricCall = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`\bfi_(?:getinfo|fabric|domain|endpoint|scalable_ep|passive_ep|pep_bind|ep_bind|enable|listen|accept|connect|av_open|av_insert|cq_open|cq_read\w*|eq_open|eq_\w*read\w*|cntr_open|mr_reg\w*|mr_bind|mr_enable|getname|send\w*|recv\w*|tsend\w*|trecv\w*|read\w*|write\w*|inject\w*)\b(?:\([^)]{0,120}\))?[^\w]{1,4}(?:[\w./]+:\d+, )?(?:call |\w+ )?(?:[Ff]ailed|[Ee]rror|ERROR|rc|ret|returned|-\d|[A-Z][a-z]+ )`)
@@ -139,6 +143,26 @@ func inWords(line string) string {
 			return line + rdmaCall + systemErrors[number]
 		case fabric && libfabricCall().MatchString(line):
 			return line + libfabricFails + systemErrors[number]
+		}
+	}
+	if anyOf(line, []string{"QP", "CQ", " MR", "PD", "SRQ", "ueue pair", "ompletion queue", "emory region", "rotection domain"}) && !strings.Contains(line, "`") {
+		if at := verbsStep().FindStringSubmatch(line); at != nil {
+			call := " ibv_create_qp"
+			switch {
+			case at[2] != "" && strings.Contains("modif chang transition", strings.ToLower(at[1])):
+				call = " ibv_modify_qp"
+			case at[3] != "":
+				call = " ibv_create_cq"
+			case at[4] != "":
+				call = " ibv_reg_mr"
+			case at[5] != "":
+				call = " ibv_alloc_pd"
+			}
+			number := ""
+			if at := numbered().FindStringSubmatch(line); at != nil {
+				number = at[1] + at[2]
+			}
+			return line + call + rdmaCall + systemErrors[number]
 		}
 	}
 	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
