@@ -24,6 +24,7 @@ type job struct {
 	ports        []word    // of the rendezvous
 	first        bool      // a line is meant for the host with rank 0
 	elastic      bool      // torchrun or the like sets WORLD_SIZE itself
+	single       int       // line of an srun that starts a program of Python without saying how many tasks; 0: none
 	unmet        []command // torchruns of several hosts without an address to meet at
 	sruns        bool      // srun starts the launchers, and not another script
 	gpus         int       // GPUs of a host that Slurm gives the job, or CUDA_VISIBLE_DEVICES shows; 0: unknown
@@ -183,12 +184,21 @@ func (j *job) launches(inner, outer command) {
 		j.world, _ = strconv.Atoi(v)
 		j.worldAt = outer.line()
 	}
+	if _, own := outer.value("-n", "--ntasks", "--ntasks-per-node", "--ntasks-per-gpu", "--gpus-per-task"); !own && inner.words[0] == outer.words[0] && startsPython(outer) {
+		j.single = outer.line()
+	}
 	if mpiWithin(outer) && len(j.nested) < maxFindings {
 		j.nested = append(j.nested, outer)
 	}
 	if _, own := outer.value("-n", "--ntasks", "--ntasks-per-node"); !own && slices.ContainsFunc(outer.words, func(w word) bool { return elastic(path.Base(w.text)) }) {
 		j.multiplied = max(j.multiplied, outer.line())
 	}
+}
+
+// startsPython reports whether an srun starts a program of Python itself, and no launcher of several processes.
+func startsPython(srun command) bool {
+	at := slices.IndexFunc(srun.words, func(w word) bool { return strings.HasPrefix(path.Base(w.text), "python") })
+	return at > 0 && at+1 < len(srun.words) && strings.HasSuffix(srun.words[at+1].text, ".py")
 }
 
 // elastic reports whether a program starts a process for each GPU of its host.
@@ -231,6 +241,9 @@ func (s *script) processesFit() {
 	}
 	if v, ok := find(s.sets, "CUDA_VISIBLE_DEVICES"); ok && !v.dynamic && !v.alone && strings.Trim(v.value, "0123456789,") == "" && v.value != "" {
 		j.gpus, j.gpusAt = strings.Count(v.value, ",")+1, fmt.Sprintf("CUDA_VISIBLE_DEVICES in line %d", v.line)
+	}
+	if j.single > 0 && j.gpus > 1 && j.tasks == 0 && j.all == 0 && strings.HasPrefix(j.gpusAt, "line") {
+		s.say(j.single, env.Warning, "One task for several GPUs", fmt.Sprintf("%s gives each host %d GPUs, and nothing says how many tasks srun starts there: it starts one.", strings.ToUpper(j.gpusAt[:1])+j.gpusAt[1:], j.gpus), "Programs that take one task for each GPU (Lightning does) wait for ranks that never start, or use one GPU. It is right for a program that starts its ranks itself (mp.spawn).", fmt.Sprintf("Add #SBATCH --ntasks-per-node=%d, or start torchrun with one task per host.", j.gpus))
 	}
 	if j.gpus > 0 && j.perHost > j.gpus {
 		s.say(j.perHostAt, env.Error, "Fewer GPUs than processes", fmt.Sprintf("The launcher starts %d processes on a host, and %s gives them %d GPUs.", j.perHost, j.gpusAt, j.gpus), "Ranks fail with invalid device ordinal, or share a GPU, which NCCL refuses.", "Make both numbers the same.")
@@ -395,6 +408,8 @@ func (s *script) jobs(text string, kind Kind) {
 			j.ports = append(j.ports, word{text: v.value, line: v.line})
 		case v.name == "NNODES" || v.name == "NUM_NODES":
 			j.hosts(v.value)
+		case strings.HasPrefix(v.name, "CUDA_VIS") && v.name != "CUDA_VISIBLE_DEVICES":
+			s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Unknown variable", Wrong: "CUDA has no such variable.", Costs: "It has no effect: the program sees all GPUs.", Instead: "Write CUDA_VISIBLE_DEVICES."})
 		case v.name == "VLLM_HOST_IP":
 			s.announced(v)
 		}

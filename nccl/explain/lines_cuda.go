@@ -62,8 +62,11 @@ var cudaMeanings = []*meaning{
 	// NCCL's kernels are looked up for each GPU (src/enqueue.cc): NVIDIA/nccl#1372.
 	{role: cause, summary: "No code for this GPU", costs: "The software was built without this GPU's architecture.", instead: "Install builds of PyTorch and NCCL that support this GPU.",
 		forms: []string{"no kernel image is available for execution on the device", "HIP error: invalid device function", "'invalid device function'", "Cuda failure*'named symbol not found'", "PTX JIT compilation was disabled"}},
-	{role: symptom, summary: "CUDA was used before a fork", more: explainFork, costs: "A process that has used CUDA cannot fork into ranks. If no process forks, the driver does not work, as after an update without a reboot.", instead: "Start ranks with spawn (multiprocessing.set_start_method(\"spawn\")) or torchrun. If other programs with CUDA fail, too, reboot.",
-		forms: []string{"Cuda failure*'initialization error'", "CUDA error: initialization error", "Cannot re-initialize CUDA in forked subprocess", "can't create new processes if CUDA is already initialized"}},
+	{role: symptom, summary: "CUDA was used before a fork", costs: "A process that has used CUDA cannot fork into ranks.", instead: "Start ranks with spawn (multiprocessing.set_start_method(\"spawn\")) or torchrun.",
+		forms: []string{"Cannot re-initialize CUDA in forked subprocess", "can't create new processes if CUDA is already initialized"}},
+	{role: symptom, summary: "CUDA does not start in a process", more: explainStart, costs: "The process was forked from one that had used CUDA, or the driver does not work for it: after an update without a reboot, with a GPU that failed, or where the host lacks memory.",
+		instead: "See whether other programs with CUDA start on this host and GPU (nvidia-smi, dmesg). If they do, start ranks with spawn (multiprocessing.set_start_method(\"spawn\")) or torchrun. If they do not, reboot, or repair the driver.",
+		forms: []string{"Cuda failure*'initialization error'", "CUDA error: initialization error"}},
 	{role: symptom, summary: "The capture of a CUDA graph failed", costs: "While a stream is captured, CUDA refuses calls that cannot be part of a graph, often of any thread: the first use of a communicator, memory, synchronization, or a watchdog that asks for an event.",
 		instead: "Run each collective once before the capture, capture with the mode thread_local (capture_error_mode in PyTorch), and use the same streams. The program without CUDA graphs (vLLM: --enforce-eager) shows whether it is the reason.",
 		forms: []string{"operation not permitted when stream is capturing", "operation failed due to a previous error during capture", "merge of separate capture sequences", "capture was not ended in the same stream as it began", "capturing stream has unjoined work", "dependency created on uncaptured work in another stream",
@@ -79,8 +82,8 @@ var cudaMeanings = []*meaning{
 		instead: "Turn on unified memory of the vGPU (its parameter enable_uvm=1), use a whole GPU, or take NCCL 2.22.3, which does not need them.", forms: []string{"init.cc:*Cuda failure 'operation not supported'" /* cudaMemPoolCreate */}},
 }
 
-// explainFork says that NVLS fails where its file reports the error that a fork gives elsewhere: the process has used CUDA before.
-func explainFork(_ *logged, m string) (summary, costs, instead string) {
+// explainStart says that NVLS fails where its file reports the error that a fork gives elsewhere: the process has used CUDA before.
+func explainStart(_ *logged, m string) (summary, costs, instead string) {
 	if strings.Contains(m, "transport/nvls.cc:") {
 		return nvlsFails.summary, nvlsFails.costs, nvlsFails.instead
 	}

@@ -13,6 +13,7 @@ import (
 
 // prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
 func (s *script) prose(text string, kind Kind) {
+	previous := ""
 	number, prio, all := 0, 0, strings.Contains(text, "rx_prio0_") // of all priorities
 	for line := range strings.Lines(text) {
 		number++
@@ -22,11 +23,15 @@ func (s *script) prose(text string, kind Kind) {
 		}
 		s.limits(number, line, text)
 		if kind == Notes || kind == Commands || kind == Log {
+			if setsDirect().MatchString(line) {
+				s.direct(number, previous+line)
+			}
 			s.direct(number, line)
 		}
 		if kind == Notes {
 			s.claims(number, line)
 		}
+		previous = strings.TrimRight(line, "\r\n") + " "
 	}
 	if kind == Notes || kind == Python {
 		s.oneElement(text)
@@ -61,6 +66,10 @@ var (
 	// withoutDirect is a sentence that says what NCCL_P2P_DISABLE=1 does; helps and helpsNot tell whether it helps.
 	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
+	})
+	// setsDirect is a line that has the setting alone, of which the line before it may speak.
+	setsDirect = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=1[ \t`.]*\r?\n?$")
 	})
 	helps = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|可以|解决|成功|正常`)
