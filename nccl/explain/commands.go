@@ -3,8 +3,10 @@ package explain
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -34,9 +36,7 @@ type script struct {
 // of the rules that ip rule shows in them, and the lines.
 func (r *reading) commands(text string, pasted bool, rules map[string]int) *script {
 	s := &script{reading: r, rendered: rendered(text), passed: map[string]bool{}}
-	if pasted {
-		s.breaks = breaks(text)
-	}
+	s.breaks = breaks(text, pasted)
 	s.cutOff(text)
 	all, lone := parse(text)
 	s.lone = lone
@@ -254,7 +254,7 @@ func (s *script) mpirun(c command) {
 			s.record(next(1).text, next(2), "mpirun", fleet)
 			i += 2
 		case w.text == "-mca" || w.text == "--mca":
-			s.mca(next(1), next(2))
+			s.mca(next(1), next(2), severalHosts(c))
 			i += 2
 		case w.text == "--allow-run-as-root":
 			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake in the job can damage the whole machine.", "Use a separate user with unlimited memlock.")
@@ -280,7 +280,10 @@ func severalHosts(c command) bool {
 	return false
 }
 
-func (s *script) mca(name, value word) {
+func (s *script) mca(name, value word, fleet bool) {
+	if name.text == "btl" && strings.HasPrefix(value.text, "^") && slices.Contains(strings.Split(value.text[1:], ","), "tcp") && fleet {
+		s.say(value.line, env.Warning, "MPI has no TCP between hosts", "--mca btl "+value.text+" removes it.", "Unless UCX or libfabric finds a NIC for RDMA, processes of different hosts cannot reach each other: MPI_Init fails, or they wait.", "Remove tcp from the list, and name the network: --mca btl_tcp_if_include NIC.")
+	}
 	if name.text != "btl_tcp_if_include" && name.text != "oob_tcp_if_include" {
 		return
 	}
@@ -291,13 +294,19 @@ func (s *script) mca(name, value word) {
 	}
 }
 
-// breaks returns the lines of a paste that set nothing: a heading, a command or prose, after which another host's terminal may follow.
-func breaks(text string) (out []int) {
+// ofHosts is a heading above what is for one of several hosts.
+var ofHosts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:\b|_)(?:node|host|machine|server|worker|head|master|slave)s?[ _-]?\d*\b|节点|机器|主机|服务器`)
+})
+
+// breaks returns the lines that set nothing and after which another host's terminal may follow: in a paste a heading, a command or
+// prose, in a script a heading that names a host.
+func breaks(text string, pasted bool) (out []int) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)
-		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) {
+		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) && (pasted || len(strings.Fields(line)) < 8 && ofHosts().MatchString(line)) {
 			out = append(out, number)
 		}
 	}
