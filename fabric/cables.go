@@ -13,6 +13,14 @@ type Cable struct {
 	Segment int      // cables of one switch have the same number
 }
 
+// Span returns the declared distance of the cable's link or network.
+func (c Cable) Span() Span {
+	if c.Link != nil {
+		return c.Link.Span
+	}
+	return c.Network.Span
+}
+
 // Cables returns the cables that the links and networks need, each once. It returns an error if a port would need two cables, or if the two ends
 // of a link have different numbers of ports.
 func (f *Fabric) Cables() (out []Cable, err error) {

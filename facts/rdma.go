@@ -115,7 +115,7 @@ func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver strin
 		return path.Base(to), false
 	}
 	if host.Text(ctx, r, device+"/parent") != "" {
-		return "rxe", true
+		return SoftRoCE, true
 	}
 	to, err := r.Readlink(ctx, device)
 	return "", err == nil && strings.Contains(to, "/virtual/")

@@ -22,10 +22,13 @@ var ethernetOnly = map[string]string{"MT4117": "ConnectX-4 Lx", "MT4125": "Conne
 // ethernetDrivers are the drivers of Ethernet-only cards.
 var ethernetDrivers = []string{"bnxt_en", "bnxt_re", "irdma", "ice", "ionic", "mana", "erdma", "hns3"}
 
+// SoftRoCE is the driver of Soft-RoCE devices.
+const SoftRoCE = "rxe"
+
 // Kind returns a short name for the kind of device.
 func (d RDMADevice) Kind() string {
 	switch {
-	case d.Driver == "rxe":
+	case d.Driver == SoftRoCE:
 		return "Soft-RoCE"
 	case d.LinkLayer == "InfiniBand":
 		return "InfiniBand"

@@ -137,6 +137,8 @@ const (
 	NoGPU           SkipReason = "no_gpu"
 	NoLogins        SkipReason = "no_logins" // a launcher of MPI needs a login_mesh
 	BadSettings     SkipReason = "bad_settings"
+	NotMeasured     SkipReason = "not_measured"    // what this one computes with was not measured in this run
+	Undecided       SkipReason = "undecided"       // a bound that the measured values neither break nor prove
 	EarlierFailure  SkipReason = "earlier_failure" // an earlier test failed in a way that this one would repeat
 )
 
@@ -159,8 +161,10 @@ type Setup struct {
 	From              *UsedPort `json:"from,omitempty"`               // the client's
 	To                *UsedPort `json:"to,omitempty"`                 // the server's
 	RDMAMTU           int       `json:"rdma_mtu_bytes,omitempty"`
-	TrafficClass      *int      `json:"traffic_class,omitempty"` // asked for: DSCP<<2 | ECN; nil: the kernel's default
-	ServiceLevel      *int      `json:"service_level,omitempty"` // of RDMA packets, the priority in a VLAN's tag
+	QueuePairs        int       `json:"queue_pairs,omitempty"`          // that sent at the same time
+	AckTimeout        int       `json:"ack_timeout_exponent,omitempty"` // of RDMA: 4.096 µs · 2^n; 0: perftest's default
+	TrafficClass      *int      `json:"traffic_class,omitempty"`        // asked for: DSCP<<2 | ECN; nil: the kernel's default
+	ServiceLevel      *int      `json:"service_level,omitempty"`        // of RDMA packets, the priority in a VLAN's tag
 	MessageBytes      int64     `json:"message_bytes,omitempty"`
 	Ranks             int       `json:"ranks,omitempty"`
 	Software          []string  `json:"software,omitempty"`  // each with its release

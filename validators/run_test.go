@@ -20,6 +20,7 @@ import (
 // wires is a fleet of two hosts in memory: carries says which NIC of which host a packet leaves by
 // and arrives at, whatever was asked for.
 type wires struct {
+	rtt time.Duration // of pings; 0: 1 ms
 	fake
 	mu       sync.Mutex
 	snaps    map[string]*facts.Snapshot
@@ -88,6 +89,9 @@ func (w *wires) ping(_ context.Context, h string, s probe.PingSpec) (out []probe
 		if w.answers {
 			w.move(rxHost, rx, n, n*uint64(s.Size+42))
 			r.Received, r.Avg = s.Count, time.Millisecond
+			if w.rtt > 0 {
+				r.Min, r.Avg, r.Max = w.rtt, w.rtt, w.rtt
+			}
 		}
 		out = append(out, r)
 	}

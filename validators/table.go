@@ -10,14 +10,15 @@ type Check string
 
 // The checks of the table.
 const (
-	CheckLink   Check = "link"
-	CheckPing   Check = "ping"
-	CheckQoS    Check = "qos"
-	CheckTCP    Check = "tcp"
-	CheckVerbs  Check = "verbs"
-	CheckLogin  Check = "login"
-	CheckNCCL   Check = "nccl"
-	CheckParity Check = "parity"
+	CheckLink     Check = "link"
+	CheckPing     Check = "ping"
+	CheckQoS      Check = "qos"
+	CheckTCP      Check = "tcp"
+	CheckVerbs    Check = "verbs"
+	CheckWorkload Check = "workload"
+	CheckLogin    Check = "login"
+	CheckNCCL     Check = "nccl"
+	CheckParity   Check = "parity"
 )
 
 // CheckBoot checks what came up after a reboot. It is not in the table, because it needs a plan.
@@ -64,6 +65,8 @@ var Table = []Row{
 		"a `qos` block, and NICs that count packets by priority", false, (*run).classes},
 	{CheckTCP, "throughput in both directions; links that share a port also together", "the same", false, (*run).tcp},
 	{CheckVerbs, "RDMA bandwidth and latency with perftest", "RDMA devices at both ends, perftest", false, (*run).verbs},
+	{CheckWorkload, "over links and networks with a declared distance or a `workload`: the model's rate beside the measured one, and the bounds of the workload",
+		"a measured round trip (`ping`), and for the rates `verbs`", false, (*run).workloads},
 	{CheckLogin, "each host of a `login_mesh` logs in to all the others with ssh, as the user of the mesh", "a `login_mesh`", true,
 		(*run).logins},
 	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs",

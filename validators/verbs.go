@@ -12,6 +12,7 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
+	"github.com/fabricform/fabricform/widearea"
 )
 
 // The items and metrics of the check.
@@ -209,6 +210,7 @@ func (t *trial) spec(test perftest.Test, from port, v6 bool) (perftest.Spec, tim
 	if from.device.LinkLayer != "InfiniBand" { // NCCL sets it for Ethernet only
 		s.TrafficClass = lane.TrafficClass
 	}
+	s.AckTimeout = t.ackTimeout()
 	if test.Bandwidth() {
 		s.Duration, s.QPs = max(c.Duration.Round(time.Second), 2*time.Second), bandwidthQPs
 		if t.options.Lab {
@@ -220,11 +222,37 @@ func (t *trial) spec(test perftest.Test, from port, v6 bool) (perftest.Spec, tim
 		return s, s.Duration + 20*time.Second
 	}
 	s.Size, s.Iterations = latencySize, latencyIterations
+	limit := 15 * time.Second
 	if t.options.Lab { // an emulated machine takes milliseconds for each
-		s.Iterations = 200
-		return s, 20 * time.Second
+		s.Iterations, limit = 200, 20*time.Second
 	}
-	return s, 15 * time.Second
+	if rtt := t.slowestAnswer(); rtt > 0 { // over a long way, fewer of them
+		s.Iterations = min(s.Iterations, max(fewestIterations, int(longLatency/rtt)))
+	}
+	return s, limit
+}
+
+const (
+	fewestIterations = 5               // MIN_ITER of perftest
+	longLatency      = 8 * time.Second // for the round trips of a latency test
+)
+
+// slowestAnswer returns the longest round trip that was declared or measured on the path; 0 if there is neither.
+func (t *trial) slowestAnswer() time.Duration {
+	delay, jitter, _ := t.path.Span.OneWay()
+	slowest := 2 * (delay + jitter)
+	if rtt, known := t.roundTrip(); known {
+		slowest = max(slowest, time.Duration(rtt.High*float64(time.Second)))
+	}
+	return slowest
+}
+
+// ackTimeout returns the exponent of a timeout that exceeds the round trip; 0 if perftest's own does.
+func (t *trial) ackTimeout() int {
+	if n, _ := widearea.Timeout(t.slowestAnswer(), 0); n > perftest.DefaultAckTimeout {
+		return n
+	}
+	return 0
 }
 
 // perftest measures in one direction: data goes from one port to the other. In a read test, data goes to
@@ -237,7 +265,7 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	}
 	spec, limit := t.spec(test, from, server.gid.Addr.IsValid() && !server.gid.Addr.Is4In6())
 	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup(),
-		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel}
+		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel, QueuePairs: spec.QPs, AckTimeout: spec.AckTimeout}
 	before, err := t.devices(ctx, from, to)
 	w := t.watch(ctx, from.tap(), to.tap())
 	w.sends = spec.Duration

@@ -27,6 +27,9 @@ func (p *Printer) Lab(s site.Status) {
 		if c.Gbps > 0 {
 			fault = fmt.Sprintf("limited to %g Gb/s, %s", c.Gbps, fault)
 		}
+		if far := c.Distance.String(); far != "" {
+			fault = far + " each way, " + fault
+		}
 		p.Linef("  %s link %-16s %s — %s, %s", symbol, c.Name, c.A, c.B, fault)
 	}
 }

@@ -25,6 +25,7 @@ func What(r validators.Result) string {
 		validators.SocketInterface: "socket interface",
 		validators.Job:             "collectives", validators.CollectiveData: r.Object + " values",
 		validators.BusBandwidth: r.Object, validators.RankLog: "log",
+		validators.DeclaredRTT: "round trip", validators.RateModel: "model of " + r.Object, validators.WorkloadBound: r.Object,
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object,
 		validators.CameUp:    r.Object,
 		validators.NCCLClass: "class on " + r.Object, validators.CommonCause: "common cause", validators.MTU: "MTU", validators.PFCIsOn: "PFC", validators.LoginsWork: "login_mesh " + r.Object,
@@ -129,6 +130,12 @@ func value(v validators.Measurement) string {
 		if v.Spread.P99 > 0 {
 			text += fmt.Sprintf(", %s at 99 %%, %s at 99.9 %%", figure(v.Spread.P99), figure(v.Spread.P999))
 		}
+	case validators.MetricPredicted:
+		return "" // the formula has it
+	case validators.MetricShare:
+		return fmt.Sprintf("%.0f %% of it", v.Value)
+	case validators.MetricWork:
+		return ""
 	case validators.MetricThroughput, validators.MetricBandwidth:
 		text = beside(v) + " Gb/s"
 		if v.Spread != nil {

@@ -19,7 +19,6 @@ const Far = time.Millisecond
 type Segment struct {
 	Block fabric.Block
 	Title string // names it in a message: "Link wan"
-	Name  string
 	Role  string
 	Span  fabric.Span
 	Gbps  float64 // 0: not declared
@@ -30,12 +29,32 @@ type Segment struct {
 // Segments returns all links and networks.
 func Segments(f *fabric.Fabric) (out []Segment) {
 	for _, l := range f.Links {
-		out = append(out, Segment{l.Block, "Link " + l.Title(), l.Name, l.Role, l.Span, l.ExpectGbps, l.Endpoints, l.Validate.Ping})
+		out = append(out, ofLink(l))
 	}
 	for _, n := range f.Networks {
-		out = append(out, Segment{n.Block, "Network " + n.Title(), n.Name, n.Role, n.Span, n.ExpectGbps, n.Members, n.Validate.Ping})
+		out = append(out, ofNetwork(n))
 	}
 	return out
+}
+
+// SegmentOf returns the link or network of a path, with the ends of the path alone.
+func SegmentOf(p fabric.Path) Segment {
+	var s Segment
+	if p.Link != nil {
+		s = ofLink(p.Link)
+	} else {
+		s = ofNetwork(p.Network)
+	}
+	s.NICs = p.Endpoints[:]
+	return s
+}
+
+func ofLink(l *fabric.Link) Segment {
+	return Segment{l.Block, "Link " + l.Title(), l.Role, l.Span, l.ExpectGbps, l.Endpoints, l.Validate.Ping}
+}
+
+func ofNetwork(n *fabric.Network) Segment {
+	return Segment{n.Block, "Network " + n.Title(), n.Role, n.Span, n.ExpectGbps, n.Members, n.Validate.Ping}
 }
 
 // Roundtrip returns what the files say about the round trip of a span, in seconds: declared, or not shorter than light needs.
@@ -245,8 +264,8 @@ func (c checker) lossless(rtt Range) []fabric.Problem {
 // broken reports a bound that cannot hold.
 func (c checker) broken(w *fabric.Workload, b Bound) fabric.Problem {
 	return problem(fabric.Error, c.Block.At("workload"), "Bound of the workload cannot hold",
-		"%s, of role %q, with workload %s: the %s takes %s, and %s is %s. %s. These would do: %s.", c.Title, c.Role, w.Name, b.Of.Name, b.Of.Text(),
-		b.Attribute, amount(b.Seconds, Seconds), b.By.Sentence(), strings.Join(b.Would, "; "))
+		"%s, of role %q, with workload %s: the %s takes %s, and %s is %s. %s; %s.", c.Title, c.Role, w.Name, b.Of.Name, b.Of.Text(),
+		b.Attribute, amount(b.Seconds, Seconds), b.By.Sentence(), b.Cure())
 }
 
 // unasked warns about collectives that would cross a long way without a bound that says how long they may take.

@@ -5,15 +5,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // The constants, each with its source.
 const (
-	// FibreDelay is the time that light needs for a kilometre of fibre, in seconds: the group index 1.468 of standard single-mode
-	// fibre at 1550 nm (data sheet of Corning SMF-28, a fibre of ITU-T G.652.D) over the speed of light.
-	FibreDelay = 1.468 / 299792.458
-
 	// SoftWindow is how many packets a queue pair of Soft-RoCE has in flight (RXE_MAX_UNACKED_PSNS in
 	// drivers/infiniband/sw/rxe/rxe_param.h of Linux).
 	SoftWindow = 128
@@ -64,7 +61,7 @@ type Path struct {
 
 // Fibre returns the round trip over so many kilometres of fibre, which no path of that length can undercut.
 func Fibre(km float64) Figure {
-	rtt := 2 * km * FibreDelay
+	rtt := 2 * km * fabric.FibreDelay
 	return Figure{Name: "round trip in fibre", Value: Exactly(rtt), Unit: Seconds, Formula: "2 · distance · n / c",
 		Numbers: fmt.Sprintf("2 · %s km · 1.468 / 299,792 km/s", digits(km)), Source: sourceFibre,
 		Limits: "a bound: amplifiers, routers and detours add to it; hollow-core fibre and radio are faster"}
@@ -98,6 +95,29 @@ func PairRate(p Path, pairs Range) Figure {
 	}
 	f.Numbers = fmt.Sprintf("%s · %d · %d B / %s", pairs.In(Count), packets, p.MTU, p.RTT.In(Seconds))
 	return f
+}
+
+// PostedRate returns the rate that queue pairs reach by the messages that are posted at a time.
+func PostedRate(p Path, pairs, messages, bytes int) Figure {
+	return Figure{Name: "rate by the posted messages", Unit: Gbps, Formula: "QPs · messages · bytes / RTT", Source: sourceWindow,
+		Value:   Exactly(float64(pairs) * float64(messages) * float64(bytes) * 8e-9).over(p.RTT),
+		Numbers: fmt.Sprintf("%d · %d · %d B / %s", pairs, messages, bytes, p.RTT.In(Seconds))}
+}
+
+// Predict returns the rate of queue pairs that have so many messages posted: what windows, messages, the link and losses let through.
+// It is the figure of the tightest of them.
+func Predict(p Path, pairs, messages, bytes int) Figure {
+	out := Goodput(p, Exactly(float64(pairs)))
+	if p.Loss == 0 {
+		out = PairRate(p, Exactly(float64(pairs)))
+	}
+	if posted := PostedRate(p, pairs, messages, bytes); posted.Value.High < out.Value.High || out.Value.Low == 0 && p.Loss == 0 {
+		out = posted
+	}
+	if p.Rate.High < out.Value.High {
+		return Figure{Name: "rate of the link", Value: p.Rate, Unit: Gbps, Formula: "B", Numbers: p.Rate.In(Gbps), Source: "declared"}
+	}
+	return out
 }
 
 // PairsToFill returns how many queue pairs fill the path.

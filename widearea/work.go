@@ -3,6 +3,7 @@ package widearea
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 )
@@ -118,6 +119,9 @@ type Bound struct {
 	Verdict   Verdict  `json:"verdict"`
 	Would     []string `json:"would_do,omitempty"` // what would do instead; empty unless Broken
 }
+
+// Cure names what would do instead.
+func (b Bound) Cure() string { return "these would do: " + strings.Join(b.Would, "; ") }
 
 func judge(attribute string, limit float64, of, by Figure) Bound {
 	b := Bound{Attribute: attribute, Seconds: limit, Of: of, By: by, Verdict: Undecided}
@@ -322,7 +326,7 @@ func instead(p Path, has Range, fits func(rate, rtt float64) bool) (out []string
 				high = mid
 			}
 		}
-		return []string{fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/FibreDelay))}
+		return []string{fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/fabric.FibreDelay))}
 	}
 	return []string{"no link of this distance"}
 }

@@ -114,7 +114,8 @@ func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 
 // disturb delays or drops packets at both ends, instead of shaping.
 func (l *Lab) disturb(h *netlink.Handle, j int, f site.Fault) error {
-	attrs := netlink.NetemQdiscAttrs{Limit: 10000, Latency: uint32(f.Delay.Microseconds()), Loss: float32(f.Loss)}
+	attrs := netlink.NetemQdiscAttrs{Limit: 10000, Latency: uint32(f.Delay.Microseconds()), Jitter: uint32(f.Jitter.Microseconds()),
+		Loss: float32(f.Loss)}
 	return l.eachEnd(j, func(e End) error {
 		link, err := h.LinkByName(e.Device)
 		if err != nil {

@@ -10,11 +10,11 @@ import (
 
 // Fault is a fault of a cable. A cable has at most one fault; the zero Fault means none.
 type Fault struct {
-	Cut   bool
-	Swap  string        // the cable whose far end is exchanged with that of this cable
-	Gbps  float64       // limits the bandwidth
-	Delay time.Duration // in each direction
-	Loss  float64       // lost packets in percent
+	Cut  bool
+	Swap string  // the cable whose far end is exchanged with that of this cable
+	Gbps float64 // limits the bandwidth
+
+	Distance // what it adds to the cable's own
 
 	Remark bool // gives each IP packet the DSCP below
 	DSCP   int  // 0 to 63
@@ -23,14 +23,49 @@ type Fault struct {
 	Priority int  // 0 to 7
 }
 
+// Distance is what a packet meets in each direction of a long cable.
+type Distance struct {
+	Delay  time.Duration `json:"delay_ns,omitempty"`
+	Jitter time.Duration `json:"jitter_ns,omitempty"`    // how much longer or shorter single packets take; they stay in order
+	Loss   float64       `json:"loss_percent,omitempty"` // lost packets in percent
+}
+
+func (d Distance) String() string {
+	var out []string
+	if d.Delay > 0 {
+		out = append(out, "delay "+d.Delay.String())
+	}
+	if d.Jitter > 0 {
+		out = append(out, "jitter "+d.Jitter.String())
+	}
+	if d.Loss > 0 {
+		out = append(out, fmt.Sprintf("loss %g %%", d.Loss))
+	}
+	return strings.Join(out, ", ")
+}
+
 // FaultWords are how a fault begins; after "=" follows a value.
-var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "loss=", "remark=", "pause=", "none"}
+var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "jitter=", "loss=", "remark=", "pause=", "none"}
 
 // None reports whether the cable has no fault.
 func (f Fault) None() bool { return f == Fault{} }
 
-// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none.
-func ParseFault(s string) (Fault, error) {
+// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none. Those
+// of a distance can be joined: delay=50ms,loss=1%.
+func ParseFault(s string) (f Fault, err error) {
+	if parts := strings.Split(s, ","); len(parts) > 1 {
+		for _, part := range parts {
+			one, err := ParseFault(part)
+			if err != nil {
+				return Fault{}, err
+			}
+			if one != (Fault{Distance: one.Distance}) || one.None() {
+				return Fault{}, fmt.Errorf("%q: only delay, jitter and loss can be joined", s)
+			}
+			f.Delay, f.Jitter, f.Loss = max(f.Delay, one.Delay), max(f.Jitter, one.Jitter), max(f.Loss, one.Loss)
+		}
+		return f, nil
+	}
 	kind, value, _ := strings.Cut(s, "=")
 	switch {
 	case s == "none":
@@ -42,18 +77,21 @@ func ParseFault(s string) (Fault, error) {
 	case kind == "limit":
 		gbps, err := parseRate(value)
 		return Fault{Gbps: gbps}, err
-	case kind == "delay":
+	case kind == "delay", kind == "jitter":
 		d, err := time.ParseDuration(value)
-		if err != nil || d <= 0 || d > time.Minute {
+		switch {
+		case err != nil || d <= 0 || d > time.Minute:
 			return Fault{}, fmt.Errorf("time %q: write a time such as 20ms", value)
+		case kind == "jitter":
+			return Fault{Distance: Distance{Jitter: d}}, nil
 		}
-		return Fault{Delay: d}, nil
+		return Fault{Distance: Distance{Delay: d}}, nil
 	case kind == "loss":
 		p, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
 		if err != nil || !(p > 0 && p <= 100) {
 			return Fault{}, fmt.Errorf("percentage %q: write a percentage such as 1 or 0.1%%", value)
 		}
-		return Fault{Loss: p}, nil
+		return Fault{Distance: Distance{Loss: p}}, nil
 	case kind == "remark":
 		n, err := parseUpTo(63, value, "DSCP")
 		return Fault{Remark: err == nil, DSCP: n}, err
@@ -61,7 +99,7 @@ func ParseFault(s string) (Fault, error) {
 		n, err := parseUpTo(7, value, "priority")
 		return Fault{Pause: err == nil, Priority: n}, err
 	}
-	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none", s)
+	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none", s)
 }
 
 func parseUpTo(highest int, s, what string) (int, error) {

@@ -65,6 +65,8 @@ type Cable struct {
 	B     string  `json:"b"`               // host.nic, or the network
 	Gbps  float64 `json:"gbps,omitempty"`  // shaped rate; 0: not shaped
 	Fault string  `json:"fault,omitempty"` // as Fault.String returns it; "": none
+	// Distance is the declared one, in each direction; a lab of namespaces has none.
+	Distance Distance `json:"distance,omitzero"`
 }
 
 // CableName returns the name, for Find. The kinds of labs embed Cable in their own types.

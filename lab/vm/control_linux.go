@@ -55,8 +55,9 @@ type machineBuild struct {
 // cableBuild is a cable with its ports: two of a link, one of a network's member. The last port moves when cables are
 // swapped.
 type cableBuild struct {
-	Name  string
-	Ports []int
+	Name     string
+	Ports    []int
+	Distance site.Distance // that packets to each of the ports meet
 }
 
 const buildFile = "rack.json"

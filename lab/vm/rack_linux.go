@@ -56,6 +56,11 @@ func RackMain(ctx context.Context, args []string) error {
 		return err
 	}
 	r.board = newSwitchboard(r.build.Segments)
+	for _, c := range r.build.Cables {
+		for _, port := range c.Ports {
+			r.board.lengthen(port, c.Distance)
+		}
+	}
 	for i := range r.build.Segments {
 		if err := r.listen(i); err != nil {
 			return err

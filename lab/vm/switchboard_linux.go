@@ -17,6 +17,9 @@ import (
 // maxFrame is larger than any frame of a guest: an MTU of 9000 with headers.
 const maxFrame = 1 << 16
 
+// longQueueFrames is that of a long cable, which also holds what is under way.
+const longQueueFrames = 1 << 14
+
 // queueFrames is the length of a port's queue. As in a switch, further frames are dropped.
 const queueFrames = 2048
 
@@ -35,6 +38,8 @@ type swapped struct{ a, b cableBuild }
 // port is one NIC's end of a cable.
 type port struct {
 	segment *segment
+	far     site.Distance // that of the cable when nothing is wrong with it
+	last    time.Time     // when the last frame is due: jitter does not change the order
 	fault   site.Fault
 	faults  int      // how many faults were set
 	conn    net.Conn // nil if no guest is connected yet
@@ -67,6 +72,21 @@ func newSwitchboard(segmentOf []int) *switchboard {
 		b.ports = append(b.ports, p)
 	}
 	return b
+}
+
+// lengthen gives a port's cable its length. It is called before a guest is connected.
+func (b *switchboard) lengthen(i int, d site.Distance) {
+	if p := b.ports[i]; d != (site.Distance{}) {
+		p.far, p.queue = d, make(chan outgoing, longQueueFrames)
+	}
+}
+
+// lost draws lots whether a frame is lost on a way.
+func lost(d site.Distance) bool { return d.Loss > 0 && rand.Float64()*100 < d.Loss }
+
+// latency draws lots how long a frame takes on a way.
+func latency(d site.Distance) time.Duration {
+	return d.Delay + time.Duration((2*rand.Float64()-1)*float64(d.Jitter))
 }
 
 func (b *switchboard) plug(p *port, s *segment) {
@@ -215,7 +235,7 @@ func linkLocal(frame []byte) bool {
 // send queues a frame for a port's guest, and applies the port's fault. The caller holds the lock.
 func (p *port) send(frame []byte) {
 	f := p.fault
-	if p.conn == nil || f.Cut || f.Loss > 0 && rand.Float64()*100 < f.Loss {
+	if p.conn == nil || f.Cut || lost(f.Distance) || lost(p.far) {
 		return
 	}
 	if f.Remark {
@@ -230,8 +250,12 @@ func (p *port) send(frame []byte) {
 		p.busy = p.busy.Add(time.Duration(float64(len(frame)*8) / f.Gbps)) // bits divided by Gb/s are nanoseconds
 		due = p.busy
 	}
+	if due = due.Add(latency(f.Distance) + latency(p.far)); due.Before(p.last) {
+		due = p.last
+	}
 	select {
-	case p.queue <- outgoing{frame, due.Add(f.Delay)}:
+	case p.queue <- outgoing{frame, due}:
+		p.last = due
 	default:
 	}
 }

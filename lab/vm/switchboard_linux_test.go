@@ -19,7 +19,13 @@ type bench struct {
 }
 
 func newBench(t *testing.T, segmentOf ...int) *bench {
+	return newBenchOf(t, func(*switchboard) {}, segmentOf...)
+}
+
+// newBenchOf is a bench whose cables are prepared before the guests are connected.
+func newBenchOf(t *testing.T, prepare func(*switchboard), segmentOf ...int) *bench {
 	b := &bench{t: t, board: newSwitchboard(segmentOf)}
+	prepare(b.board)
 	for i := range segmentOf {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close(); ours.Close() })
@@ -96,7 +102,7 @@ func TestFaultsOfACable(t *testing.T) {
 	b.board.fault(1, site.Fault{Cut: true})
 	b.want(0xff, 1, 0, false, false, false, false)
 	b.want(0xff, 2, 1, false, false, false, false)
-	b.board.fault(1, site.Fault{Loss: 100})
+	b.board.fault(1, site.Fault{Distance: site.Distance{Loss: 100}})
 	b.want(0xff, 1, 0, false, false, false, false)
 	b.board.fault(1, site.Fault{})
 	b.want(0xff, 1, 0, false, true, false, false)
@@ -106,11 +112,41 @@ func TestFaultsOfACable(t *testing.T) {
 	b.board.exchange(1, 3)
 	b.want(0xff, 1, 0, false, true, false, false)
 
-	b.board.fault(1, site.Fault{Delay: 100 * time.Millisecond})
+	b.board.fault(1, site.Fault{Distance: site.Distance{Delay: 100 * time.Millisecond}})
 	start := time.Now()
 	b.want(0xff, 1, 0, false, true, false, false)
 	if took := time.Since(start); took < 100*time.Millisecond {
 		t.Errorf("a delayed frame took %s", took)
+	}
+}
+
+// TestALongCableStaysLong: a repaired fault does not shorten it, jitter does not change the order, and what is under way is not dropped.
+func TestALongCableStaysLong(t *testing.T) {
+	b := newBenchOf(t, func(board *switchboard) {
+		board.lengthen(1, site.Distance{Delay: 200 * time.Millisecond, Jitter: 190 * time.Millisecond})
+	}, 0, 0)
+	b.board.fault(1, site.Fault{Distance: site.Distance{Delay: 100 * time.Millisecond}})
+	b.board.fault(1, site.Fault{})
+	const frames = queueFrames + 100
+	start := time.Now()
+	go func() {
+		for i := range frames {
+			f := frame(0xff, 1)
+			binary.BigEndian.PutUint32(f[14:], uint32(i))
+			if _, err := b.ends[0].Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(f))), f...)); err != nil {
+				return // the reader reports what is missing
+			}
+		}
+	}()
+	for i := range frames {
+		_ = b.ends[1].SetReadDeadline(time.Now().Add(10 * time.Second))
+		got, err := readFrame(b.ends[1])
+		if err != nil || binary.BigEndian.Uint32(got[14:]) != uint32(i) {
+			t.Fatalf("frame %d: %v %x", i, err, got)
+		}
+	}
+	if took := time.Since(start); took < 10*time.Millisecond {
+		t.Errorf("all frames took %s", took)
 	}
 }
 

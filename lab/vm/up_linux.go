@@ -90,7 +90,9 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 		if c.Network != nil && c.Network.Routed {
 			return b, fmt.Errorf("network %s is routed, but a lab of virtual machines has no router; use `lab up -backend netns`", c.Network.Name)
 		}
-		laid, shown := cableBuild{Name: c.Name}, site.Cable{Name: c.Name, A: c.Ports[0].String()}
+		var far site.Distance
+		far.Delay, far.Jitter, far.Loss = c.Span().OneWay()
+		laid, shown := cableBuild{Name: c.Name, Distance: far}, site.Cable{Name: c.Name, A: c.Ports[0].String(), Distance: far}
 		for _, p := range c.Ports {
 			laid.Ports = append(laid.Ports, ports[p])
 			b.Segments[ports[p]] = c.Segment

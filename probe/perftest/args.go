@@ -27,6 +27,9 @@ type Spec struct {
 	TrafficClass int `json:"traffic_class,omitempty"`
 	// ServiceLevel is the InfiniBand service level, or the priority in the VLAN tag of a RoCE packet, from 0 to 15 (MAX_SL).
 	ServiceLevel int `json:"service_level,omitempty"`
+	// AckTimeout is the exponent of the local ACK timeout, 4.096 µs · 2^AckTimeout, up to 31; 0 leaves DefaultAckTimeout. It must exceed the
+	// round trip.
+	AckTimeout int `json:"ack_timeout,omitempty"`
 	// ControlPort is the TCP port of the control connection.
 	ControlPort uint16 `json:"control_port"`
 	// ControlIPv6 runs that connection over IPv6, which releases before 23.07 refuse.
@@ -43,6 +46,12 @@ type End struct {
 	// JSONFile also gets the report, if it is not empty. See Version.WritesJSON.
 	JSONFile string `json:"json_file,omitempty"`
 }
+
+// Defaults of perftest_parameters.h (DEF_QP_TIME, DEF_TX_BW).
+const (
+	DefaultAckTimeout = 14  // 67 ms
+	TxDepth           = 128 // messages that a queue pair of a bandwidth test has posted
+)
 
 // maxDuration prevents a wrong unit from occupying two hosts for days.
 const maxDuration = time.Hour
@@ -78,6 +87,9 @@ func Args(s Spec, e End) ([]string, error) {
 	if s.ServiceLevel != 0 {
 		args = append(args, "--sl="+strconv.Itoa(s.ServiceLevel))
 	}
+	if s.AckTimeout != 0 {
+		args = append(args, "-u", strconv.Itoa(s.AckTimeout))
+	}
 	if s.ControlIPv6 {
 		args = append(args, "--ipv6-addr")
 	}
@@ -112,6 +124,8 @@ func (s Spec) check() error {
 		return fmt.Errorf("%s: invalid traffic class %d: use 0 to 255", s.Test.Program(), s.TrafficClass)
 	case s.ServiceLevel < 0 || s.ServiceLevel > 15:
 		return fmt.Errorf("%s: invalid service level %d: use 0 to 15", s.Test.Program(), s.ServiceLevel)
+	case s.AckTimeout < 0 || s.AckTimeout > 31:
+		return fmt.Errorf("%s: invalid exponent %d of the ACK timeout: use 1 to 31", s.Test.Program(), s.AckTimeout)
 	case s.ControlPort == 0:
 		return fmt.Errorf("%s: the control port is missing", s.Test.Program())
 	}

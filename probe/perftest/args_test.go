@@ -21,6 +21,9 @@ func TestArgsOfBothEndsDifferOnlyInWhatIsTheirs(t *testing.T) {
 		{Spec{Test: SendBW, Size: 65536, Iterations: 1000, Bidirectional: true, ControlPort: 18600},
 			"ib_send_bw -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 65536 -n 1000 --report_gbits -q 1 -b 10.99.0.2",
 			"ib_send_bw -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 65536 -n 1000 --report_gbits -q 1 -b"},
+		{Spec{Test: WriteBW, Size: 65536, Duration: 2 * time.Second, AckTimeout: 16, ControlPort: 18600},
+			"ib_write_bw -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 65536 -D 2 --report_gbits -q 1 -u 16 10.99.0.2",
+			"ib_write_bw -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 65536 -D 2 --report_gbits -q 1 -u 16"},
 		{Spec{Test: ReadLat, Size: 2, Iterations: 1000, ControlPort: 18600},
 			"ib_read_lat -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 2 -n 1000 10.99.0.2",
 			"ib_read_lat -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 2 -n 1000"},
@@ -67,6 +70,7 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 		"one queue pair, in both directions": spec(func(s *Spec) { s.Test, s.Bidirectional = SendLat, true }),
 		"traffic class 256":                  spec(func(s *Spec) { s.TrafficClass = 256 }),
 		"service level 16":                   spec(func(s *Spec) { s.ServiceLevel = 16 }),
+		"exponent 32 of the ACK timeout":     spec(func(s *Spec) { s.AckTimeout = 32 }),
 		"the control port is missing":        spec(func(s *Spec) { s.ControlPort = 0 }),
 	} {
 		if _, err := Args(s, one); err == nil || !strings.Contains(err.Error(), want) {

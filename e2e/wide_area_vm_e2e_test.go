@@ -1,0 +1,200 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/widearea"
+)
+
+const longLink = "testdata/long-link.hcl"
+
+// TestWideAreaRehearsal: a lab's cable is as long as the files declare, verify holds the model against what it measures there, and a
+// bound that the real distance breaks fails.
+func TestWideAreaRehearsal(t *testing.T) {
+	e2e(t)
+	state := vmLabFor(t, longLink)
+	try(t, state, "lab", "status", longLink).want(t, 0, "delay 25ms, jitter 1ms each way, whole")
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", longLink).want(t, 0, "✓ a.rxe.rxe0")
+
+	a := try(t, state, "verify", "-lab", "-only", "ping,verbs,workload", longLink)
+	a.want(t, 0, "model of write_bw", "Rate by the queue pairs' windows", "1 · 128 · 4096 B", "checkpoint_interval")
+	for _, share := range regexp.MustCompile(`([0-9]+) % of it`).FindAllStringSubmatch(a.out, -1) {
+		t.Logf("figure: verify over a declared round trip of 50 ms: %s %% of the model's rate", share[1])
+	}
+
+	try(t, state, "lab", "fault", longLink, "wan", "delay=275ms").want(t, 0)
+	a = try(t, state, "verify", "-lab", "-only", "ping,workload", longLink)
+	a.want(t, 3, "the transfer of a checkpoint takes", "over what was measured", `these would do: checkpoint_interval = "0.`)
+	try(t, state, "lab", "fault", longLink, "wan", "none").want(t, 0)
+	try(t, state, "lab", "status", longLink).want(t, 0, "delay 25ms, jitter 1ms each way, whole")
+}
+
+// TestWideAreaModel measures Soft-RoCE and TCP over 50 to 200 ms, with losses, and puts the model's figures beside: what was measured, as
+// a share of what was predicted from the measured round trip. It asserts no share: the ends are emulated, and the page shows where
+// the model stops holding.
+func TestWideAreaModel(t *testing.T) {
+	long(t)
+	state := vmLabFor(t, longLink)
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", longLink).want(t, 0)
+	far := &farEnds{t: t, state: state}
+	for _, mtu := range []int{1500, 4200} {
+		for _, host := range []string{"a", "b"} {
+			inside(t, state, longLink, host, "ip", "link", "set", "eth1", "mtu", strconv.Itoa(mtu))
+		}
+		for _, rtt := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
+			for _, loss := range []float64{0, 0.1, 1} {
+				far.set(rtt, loss)
+				p := widearea.Path{RTT: far.ping(), Rate: widearea.Range{High: 1e3}, Loss: loss / 100, MTU: map[int]int{1500: 1024, 4200: 4096}[mtu], Soft: true}
+				p.Timeout, _ = widearea.Timeout(time.Duration(p.RTT.High*float64(time.Second)), 0)
+				for _, pairs := range []int{1, 4} {
+					far.compare(fmt.Sprintf("RTT %s, loss %g %%, RDMA MTU %d, %d QPs", rtt, loss, p.MTU, pairs), widearea.Predict(p, pairs, txDepth, verbsSize), far.verbs(pairs, p.Timeout))
+				}
+				tcp := widearea.TCP{Streams: tcpStreams, Segment: mtu - 52, Window: far.window(), Seconds: measured.Seconds()}
+				far.compare(fmt.Sprintf("RTT %s, loss %g %%, MTU %d, TCP, %d streams", rtt, loss, mtu, tcpStreams), tcp.Rate(p), far.tcp())
+			}
+		}
+	}
+	if far.compared < 40 { // of 54
+		t.Errorf("only %d of 54 runs gave a rate", far.compared)
+	}
+}
+
+const (
+	measured   = 5 * time.Second // as the file has it for TCP
+	verbsSize  = 65536
+	txDepth    = 128 // perftest's
+	tcpStreams = 4
+)
+
+// farEnds are the two hosts of the long link.
+type farEnds struct {
+	t        *testing.T
+	state    string
+	compared int
+}
+
+// set makes the round trip and the losses, beyond the declared 50 ms.
+func (f *farEnds) set(rtt time.Duration, loss float64) {
+	f.t.Helper()
+	var fault []string
+	if more := rtt/2 - 25*time.Millisecond; more > 0 {
+		fault = append(fault, "delay="+more.String())
+	}
+	if loss > 0 {
+		fault = append(fault, fmt.Sprintf("loss=%g%%", loss))
+	}
+	if fault == nil {
+		fault = []string{"none"}
+	}
+	try(f.t, f.state, "lab", "fault", longLink, "wan", strings.Join(fault, ",")).want(f.t, 0)
+}
+
+// on runs a command on a host. It returns its output, and whether it succeeded.
+func (f *farEnds) on(host string, argv ...string) (string, bool) {
+	return f.run(append([]string{"lab", "exec", longLink, host, "--"}, argv...)...)
+}
+
+// run runs the program.
+func (f *farEnds) run(args ...string) (string, bool) {
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(cmd.Environ(), "XDG_STATE_HOME="+f.state, "NO_COLOR=1", "SSH_AUTH_SOCK=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+// ping returns the round trips, in seconds.
+func (f *farEnds) ping() widearea.Range {
+	f.t.Helper()
+	out, _ := f.on("a", "ping", "-q", "-c", "12", "-i", "0.2", "10.40.0.2") // some packets may be lost
+	m := regexp.MustCompile(`= ([0-9.]+)/[0-9.]+/([0-9.]+)/`).FindStringSubmatch(out)
+	if m == nil {
+		f.t.Fatalf("ping says nothing:\n%s", out)
+	}
+	low, _ := strconv.ParseFloat(m[1], 64)
+	high, _ := strconv.ParseFloat(m[2], 64)
+	return widearea.Range{Low: low / 1000, High: high / 1000}
+}
+
+// verbs returns the Gb/s of ib_write_bw from a to b; 0 if it did not end.
+func (f *farEnds) verbs(pairs, timeout int) float64 {
+	argv := []string{"timeout", "60", "ib_write_bw", "-d", "rxe0", "-x", "1", "-F", "-s", strconv.Itoa(verbsSize), "-D", strconv.Itoa(int(measured.Seconds())),
+		"-q", strconv.Itoa(pairs), "-u", strconv.Itoa(timeout), "--report_gbits"}
+	done := make(chan string, 1)
+	go func() {
+		out, _ := f.on("b", argv...)
+		done <- out
+	}()
+	time.Sleep(4 * time.Second) // the server listens by then, mostly
+	var out string
+	for range 3 {
+		var ok bool
+		if out, ok = f.on("a", append(argv, "10.40.0.2")...); ok || !strings.Contains(out, "Couldn't connect") {
+			break
+		}
+	}
+	f.t.Logf("%s\nserver: %s", out, <-done)
+	m := regexp.MustCompile(`(?m)^ *65536 +[0-9]+ +[0-9.]+ +([0-9.]+) +`).FindStringSubmatch(out)
+	if m == nil {
+		return 0
+	}
+	gbps, _ := strconv.ParseFloat(m[1], 64)
+	return gbps
+}
+
+// window returns what a stream of TCP may have in flight: the smaller of the largest buffers, half to all of which is data.
+func (f *farEnds) window() widearea.Range {
+	f.t.Helper()
+	out := inside(f.t, f.state, longLink, "a", "cat", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem")
+	n := strings.Fields(out)
+	if len(n) != 6 {
+		f.t.Fatalf("buffers of TCP: %q", out)
+	}
+	receive, _ := strconv.ParseFloat(n[2], 64)
+	send, _ := strconv.ParseFloat(n[5], 64)
+	return widearea.Range{Low: min(receive, send) / 2, High: min(receive, send)}
+}
+
+// tcp returns the Gb/s of verify's own streams from a to b, and how long they sent; 0 if it measured none.
+func (f *farEnds) tcp() float64 {
+	out, _ := f.run("verify", "-lab", "-only", "tcp", "-json", longLink)
+	for line := range strings.Lines(out) {
+		var o struct {
+			Result struct {
+				Check, Item, Host string
+				Values            []struct {
+					Name  string
+					Value float64
+				}
+			}
+		}
+		if json.Unmarshal([]byte(line), &o) != nil || o.Result.Item != "throughput" || o.Result.Host != "a" {
+			continue
+		}
+		for _, v := range o.Result.Values {
+			if v.Name == "throughput" {
+				return v.Value
+			}
+		}
+	}
+	f.t.Logf("no throughput: %s", out)
+	return 0
+}
+
+// compare writes a row of the table.
+func (f *farEnds) compare(what string, predicted widearea.Figure, got float64) {
+	if got == 0 {
+		f.t.Logf("figure: %s: %s predicted, and no rate was measured", what, predicted.Text())
+		return
+	}
+	f.compared++
+	f.t.Logf("figure: %s: %s predicted, %s measured, %.0f %%", what, predicted.Text(), widearea.Exactly(got).In(widearea.Gbps), 100*got/predicted.Value.High)
+}
