@@ -73,6 +73,7 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Prob
 	}
 	if rdma {
 		out = append(out, classSettings(f.ForCollectives(h))...)
+		out = append(out, patience(f, h, at)...)
 		all = append(all, problems("", more)...)
 		all = append(all, problems("", crosses(f, h, out))...)
 	}

@@ -232,7 +232,48 @@ func (c checker) check() (out []fabric.Problem) {
 	if c.Role == "training" && !judged {
 		out = append(out, c.unasked(rtt)...)
 	}
-	return slices.Concat(out, c.lossless(rtt), c.timeouts())
+	return slices.Concat(out, c.lossless(rtt), c.timeouts(), c.twoSites(rtt))
+}
+
+// twoSites warns about a long link of another role that is all there is between two groups of hosts with training links: a job of
+// all hosts, as render nccl writes it, would cross it unasked.
+func (c checker) twoSites(rtt Range) []fabric.Problem {
+	if c.Role == "training" || rtt.Low <= Far.Seconds() {
+		return nil
+	}
+	site := map[string]string{} // a host that trains, and the first host of its site
+	for _, s := range Segments(c.f) {
+		if s.Role != "training" || len(s.NICs) == 0 {
+			continue
+		}
+		into := s.NICs[0].Host
+		if site[into] == "" {
+			site[into] = into
+		}
+		for _, r := range s.NICs {
+			if from := site[r.Host]; from != "" && from != site[into] {
+				for h, of := range site {
+					if of == from {
+						site[h] = site[into]
+					}
+				}
+			}
+			site[r.Host] = site[into]
+		}
+	}
+	var ends []string
+	for _, r := range c.NICs {
+		if s := site[r.Host]; s != "" && !slices.ContainsFunc(ends, func(e string) bool { return site[e] == s }) {
+			ends = append(ends, r.Host)
+		}
+	}
+	if len(ends) < 2 {
+		return nil
+	}
+	return []fabric.Problem{problem(fabric.Warning, c.Block.Pos, "Collectives would cross a wide area unasked",
+		"%s and %s train, and no training link joins them: between them is %s%s, of role %q, with a round trip of %s. A job of all hosts would cross it. "+
+			"Render a job for each site with -host, or give the way between them role \"training\" and a workload with max_step_seconds.",
+		ends[0], ends[1], strings.ToLower(c.Title[:1]), c.Title[1:], c.Role, rtt.In(Seconds))}
 }
 
 // lossless reports a lossless class that cannot stay so over the distance. Pauses of a class without an answer for a whole round trip

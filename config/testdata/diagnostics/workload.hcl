@@ -112,6 +112,31 @@ link "unknown" {
   workload  = workload.llms
 }
 
+# Two sites that train, each on its own.
+host "site" {
+  for_each = toset(["w1", "w2", "e1", "e2"])
+
+  nic "local" {
+    netdev = "eth1"
+    mtu    = 9000
+  }
+  nic "wan" {
+    netdev = "eth2"
+    mtu    = 9000
+  }
+}
+
+link "local" {
+  for_each  = { west = ["w1", "w2"], east = ["e1", "e2"] }
+  endpoints = [for h in each.value : host.site[h].nic.local]
+}
+
+link "between" {
+  endpoints = [host.site["w1"].nic.wan, host.site["e2"].nic.wan]
+  role      = "inference"
+  rtt       = "20ms"
+}
+
 qos "lossless" {
   dscp     = 26
   priority = 3
