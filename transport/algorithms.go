@@ -97,15 +97,19 @@ func (a accepts) tooShort(key ssh.PublicKey) (why string, is bool) {
 	return fmt.Sprintf("RSA with %d bits, and RequiredRSASize is %d", bits, a.rsaBits), true
 }
 
+// plainKey parses a key of an agent, which is its bytes alone. One of a type that we do not know stays as it is.
+func plainKey(key ssh.PublicKey) ssh.PublicKey {
+	if k, is := key.(*agent.Key); is {
+		if parsed, err := ssh.ParsePublicKey(k.Blob); err == nil {
+			return parsed
+		}
+	}
+	return key
+}
+
 // rsaBits returns the size of an RSA key, or of the one that a certificate is for; 0 for other keys.
 func rsaBits(key ssh.PublicKey) int {
-	if k, is := key.(*agent.Key); is { // it has the key's bytes alone
-		parsed, err := ssh.ParsePublicKey(k.Blob)
-		if err != nil {
-			return 0 // of a type that we do not know, so not RSA
-		}
-		key = parsed
-	}
+	key = plainKey(key)
 	if c, is := key.(*ssh.Certificate); is {
 		key = c.Key
 	}

@@ -146,3 +146,51 @@ func (s *server) login25519(t *testing.T) ssh.PublicKey {
 	}
 	return k
 }
+
+// TestIdentitiesOnlyChoosesTheAgentsKey: the server closes the connection after two keys, and the agent has the right one last. ssh(1) logs in
+// by the same configurations.
+func TestIdentitiesOnlyChoosesTheAgentsKey(t *testing.T) {
+	s := openssh(t, nil, "MaxAuthTries 2\n")
+	s.write("known", s.line(s.host))
+	dir := t.TempDir()
+	keys := agent.NewKeyring()
+	for range 4 {
+		private, public := key(t, filepath.Join(dir, "none"))
+		if err := keys.Add(agent.AddedKey{PrivateKey: private}); err != nil {
+			t.Fatal(err)
+		}
+		s.write("wrong.pub", string(ssh.MarshalAuthorizedKey(public)))
+	}
+	if err := keys.Add(agent.AddedKey{PrivateKey: s.private}); err != nil {
+		t.Fatal(err)
+	}
+	s.write("right.pub", string(ssh.MarshalAuthorizedKey(s.login25519(t))))
+	sock := filepath.Join(t.TempDir(), "agent")
+	serveAgent(t, sock, keys)
+	t.Setenv("SSH_AUTH_SOCK", sock)
+	for _, c := range []struct{ config, want string }{
+		{"IdentitiesOnly yes\nIdentityFile DIR/right.pub", ""},
+		{"IdentitiesOnly yes\nIdentityFile DIR/right", ""}, // the private key is not there
+		{"IdentitiesOnly yes\nIdentityFile DIR/wrong.pub", "tried agent (5 keys, of which 1 are used: IdentitiesOnly), DIR/wrong.pub (a public key: the agent must have the private one)"},
+		{"IdentitiesOnly yes\nIdentityFile DIR/gone", "tried agent (5 keys, of which 0 are used: IdentitiesOnly)"},
+		{"IdentitiesOnly yes\nIdentityFile DIR/id", ""},
+		{"IdentitiesOnly no\nIdentityFile DIR/gone", "Too many authentication failures"},
+	} {
+		in := strings.NewReplacer("DIR", s.dir)
+		t.Run(c.config, func(t *testing.T) {
+			configured(t, in.Replace(c.config)+"\n")
+			conn, err := (&Dialer{SSHConfig: true}).connect(t.Context(), Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), KnownHosts: s.path("known")})
+			if err == nil {
+				conn.close()
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), in.Replace(c.want)) {
+				t.Errorf("%v, expected %q", err, in.Replace(c.want))
+			}
+			said, refused := exec.Command("ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+s.path("known"),
+				"-p", fmt.Sprint(s.port), "127.0.0.1", "true").CombinedOutput()
+			if (err == nil) != (refused == nil) {
+				t.Errorf("ours: %v; ssh: %v: %s", err, refused, said)
+			}
+		})
+	}
+}

@@ -49,7 +49,7 @@ var (
 // the owner of the session decides what an interruption means.
 func (c *connection) watch(ctx context.Context) {
 	interrupted, answered := ctx.Done(), make(chan error, 1)
-	var patience <-chan time.Time // runs while an answer is missing
+	var patience <-chan time.Time               // runs while an answer is missing
 	for next := time.After(keepAliveEvery); ; { // a plan is mostly over before the first one
 		select {
 		case <-c.ended:

@@ -433,6 +433,12 @@ func TestWhatAConnectionIsMadeFromIdentifiesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	writePublic := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(id+".pub", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	type input struct {
 		Keeping
 		hops []hop
@@ -440,6 +446,7 @@ func TestWhatAConnectionIsMadeFromIdentifiesIt(t *testing.T) {
 	key := func(change func(*input)) string {
 		t.Helper()
 		write("a key")
+		_ = os.Remove(id + ".pub")
 		in := &input{Keeping: Keeping{Build: "b", files: map[string]string{}}, hops: []hop{
 			{Target: Target{Name: "j", Address: "jump.example"}},
 			{Target: Target{Name: "h", Address: "h.example", User: "ann", IdentityFile: id, ConnectTimeout: time.Second},
@@ -476,6 +483,7 @@ func TestWhatAConnectionIsMadeFromIdentifiesIt(t *testing.T) {
 		"build":           func(in *input) { in.Build = "c" },
 		"network":         func(in *input) { in.Network = "lab" },
 		"identity":        func(*input) { write("another key") },
+		"public key":      func(*input) { writePublic("a public key") },
 		"identity gone":   func(*input) { _ = os.Remove(id) },
 		"address":         func(in *input) { in.hops[1].Target.Address = "h2.example" },
 		"name":            func(in *input) { in.hops[1].Target.Name = "h2" },

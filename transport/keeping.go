@@ -189,11 +189,14 @@ func (k *Keeping) key(way []resolved) (string, error) {
 		maps.DeleteFunc(from.Conf, varies)
 		all = append(all, from, r.Address, r.Port, r.User, r.identityAgent)
 		for _, path := range r.identities {
-			sum, err := k.hash(home(path))
-			if err != nil {
-				return "", err
+			all = append(all, path)
+			for _, file := range []string{home(path), home(path) + ".pub"} {
+				sum, err := k.hash(file)
+				if err != nil {
+					return "", err
+				}
+				all = append(all, sum)
 			}
-			all = append(all, path, sum)
 		}
 		if r.proxyCommand != "" {
 			dir, err := os.Getwd()

@@ -1,15 +1,11 @@
 package transport
 
-import (
-	"sync"
-
-	"golang.org/x/crypto/ssh"
-)
+import "sync"
 
 // readOnce are the files that a Dialer has read: many hosts share them. What was read stays as it was, also if that was an error.
 type readOnce struct {
 	known memo[*knownHosts] // by the names of all files of a host
-	keys  memo[ssh.Signer]  // by path
+	keys  memo[identity]    // by path
 }
 
 // memo keeps results of a function by a key. Safe for concurrent use.

@@ -15,18 +15,19 @@ import (
 // resolved is a target with all values filled in.
 type resolved struct {
 	Target
-	asked         string   // the address before HostName of ssh_config
-	identities    []string // key files in the order of use
-	identityAgent string   // path of the agent's socket; "" if there is none
-	knownHosts    []string
-	revoking      []string // further known_hosts files, of which only @revoked lines count
-	revoked       []string // RevokedHostKeys of ssh_config
-	hostKeyAlias  string
-	accepts       accepts
-	keyName       string // name of the host in known_hosts, if Address is Via
-	proxyCommand  string // as ssh_config(5) has it, with its tokens; "" if there is none
-	read          *readOnce
-	from          hop // what it was resolved from
+	asked          string   // the address before HostName of ssh_config
+	identities     []string // key files in the order of use
+	identitiesOnly bool     // of the agent's keys, only those of the key files are used
+	identityAgent  string   // path of the agent's socket; "" if there is none
+	knownHosts     []string
+	revoking       []string // further known_hosts files, of which only @revoked lines count
+	revoked        []string // RevokedHostKeys of ssh_config
+	hostKeyAlias   string
+	accepts        accepts
+	keyName        string // name of the host in known_hosts, if Address is Via
+	proxyCommand   string // as ssh_config(5) has it, with its tokens; "" if there is none
+	read           *readOnce
+	from           hop // what it was resolved from
 }
 
 // hop is a target, or a jump host on the way to it, and what ssh's configuration says about it. Files and the environment supply
@@ -94,6 +95,7 @@ func (d *Dialer) fill(h hop) (resolved, error) {
 	if r.knownHosts = slices.Concat(own, global); t.KnownHosts != "" {
 		r.knownHosts, r.revoking = []string{t.KnownHosts}, global
 	}
+	r.identitiesOnly = one("identitiesonly") == "yes"
 	r.revoked = strings.Fields(one("revokedhostkeys"))
 	list := func(key string) []string {
 		if v := one(key); v != "" {
