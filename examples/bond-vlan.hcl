@@ -14,12 +14,10 @@ host "node" {
   address  = each.value
 
   nic "p0" {
-    netdev  = "eth1"
-    persist = false
+    netdev = "eth1"
   }
   nic "p1" {
-    netdev  = "eth2"
-    persist = false
+    netdev = "eth2"
   }
 
   bond "b0" {
@@ -29,7 +27,6 @@ host "node" {
     xmit_hash = "layer3+4"
     min_links = 1
     mtu       = 4200 # enough for an RDMA MTU of 4096
-    persist   = false
   }
 
   vlan "storage" {
@@ -37,12 +34,10 @@ host "node" {
     id           = 200
     priority_map = { 4 = 3 }
     mtu          = 4200
-    persist      = false
   }
 
   rxe "rxe0" {
-    nic     = bond.b0 # also serves its VLANs
-    persist = false
+    nic = bond.b0 # also serves its VLANs
   }
 }
 

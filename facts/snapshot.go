@@ -148,7 +148,7 @@ func (s *Snapshot) RDMAOn(netdev string) (out []*RDMADevice) {
 				out = append(out, &s.RDMA[d])
 			}
 		}
-		if l.Kind != "vlan" && l.Kind != "macvlan" {
+		if !l.OnParent() {
 			break
 		}
 		l = s.LinkByIndex(l.Parent)

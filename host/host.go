@@ -213,6 +213,9 @@ type VLAN struct {
 	Egress   map[int]int `json:"egress,omitempty"` // priority of a sent packet -> PCP
 }
 
+// OnParent reports whether the link's traffic goes through its parent: it is a VLAN or macvlan.
+func (l Link) OnParent() bool { return l.Kind == "vlan" || l.Kind == "macvlan" }
+
 // Running reports IFF_RUNNING, by which NCCL from 2.28.3 on decides whether it may use an interface: up, and not without
 // carrier (dev_get_flags and netif_oper_up in the kernel). With a carrier, the state follows within a second (link_watch.c).
 func (l Link) Running() bool {

@@ -263,7 +263,7 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 		if s.link == nil {
 			return ends, DeviceMissing, s.port() + " matches no device, or several; run " + r.options.Invocation.Hint("plan")
 		}
-		if s.base = s.link; s.link.Kind == "vlan" || s.link.Kind == "macvlan" {
+		if s.base = s.link; s.link.OnParent() {
 			s.base = cmp.Or(snap.LinkByIndex(s.link.Parent), s.link)
 		}
 		ends[i] = s

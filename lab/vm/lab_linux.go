@@ -37,6 +37,9 @@ type NIC struct {
 	Netdev string `json:"netdev"`
 	MAC    string `json:"mac"`
 	Port   int    `json:"port"` // of the switchboard
+	// Member is true for a member of a bond. It has a speed, because LACP does not use a port without one (bond_update_speed_duplex in
+	// drivers/net/bonding/bond_main.c).
+	Member bool `json:"member,omitempty"`
 }
 
 // Open returns the lab in that folder.

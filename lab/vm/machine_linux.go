@@ -56,8 +56,12 @@ func (q *qmp) plug(i int, n NIC) error {
 	_, err := q.do("netdev_add", map[string]any{"type": "stream", "id": "net" + id, "server": false,
 		"addr": map[string]any{"type": "unix", "path": socketOf(n.Port)}})
 	if err == nil {
-		_, err = q.do("device_add", map[string]any{"driver": "virtio-net-pci", "id": "nic" + id, "netdev": "net" + id,
-			"mac": n.MAC, "host_mtu": 9000, "romfile": "", "addr": fmt.Sprintf("0x%x", firstSlot+i)})
+		card := map[string]any{"driver": "virtio-net-pci", "id": "nic" + id, "netdev": "net" + id,
+			"mac": n.MAC, "host_mtu": 9000, "romfile": "", "addr": fmt.Sprintf("0x%x", firstSlot+i)}
+		if n.Member {
+			card["speed"], card["duplex"] = 10000, "full"
+		}
+		_, err = q.do("device_add", card)
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 			if err != nil {
 				return b, fmt.Errorf("NIC %s of %s: %w", n.Name, h.Name, err)
 			}
-			nic.Port = len(b.Segments)
+			nic.Port, nic.Member = len(b.Segments), h.BondOf(n) != nil
 			ports[n.Ref()] = nic.Port
 			b.Segments = append(b.Segments, -1)
 			host.NICs = append(host.NICs, nic)

@@ -1,5 +1,9 @@
-// Package netif provides a host's network interfaces: NICs with MTU, state and addresses, sysctls,
+// Package netif provides a host's network interfaces: NICs with MTU, state and addresses, bonds and VLANs, sysctls,
 // routes of the main table, and policy routes. It reads a snapshot and writes through netlink.
+//
+// A bond or VLAN is two resources: one makes the device, and the NIC of the same name has its settings. They are in this package because
+// a member loses its addresses and routes with a bond, and one restorer gives all of them back. Plans see a device that does not exist yet
+// as a link of the snapshot (host.Link.Planned), so that routes, Soft-RoCE and NCCL need not know of it.
 package netif
 
 import (

@@ -19,12 +19,6 @@ const Kind = "persist"
 // Observe computes the wanted files from the host's facts, and finds the existing ones. A file at one of our paths
 // without our header is an error.
 func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
-	for _, n := range s.NICs {
-		if n.Device != nil || n.Bond != "" {
-			return nil, fmt.Errorf("%s: this build does not write bonds and VLANs, and the members of bonds, into the files of network managers: set persist = false "+
-				"in the bond and vlan blocks and in the blocks of their NICs", n.Name)
-		}
-	}
 	wanted, notes, err := Files(snap, s)
 	if err != nil {
 		return nil, err

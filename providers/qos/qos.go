@@ -118,7 +118,7 @@ func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name}
-	if l.Kind == "vlan" || l.Kind == "macvlan" {
+	if l.OnParent() {
 		return nil, fmt.Errorf("%s is a %s, and a class of traffic belongs to the port: set qos on the NIC below it", l.Name, l.Kind)
 	}
 	if s.want, s.Remark, err = s.wanted(want); err != nil {

@@ -1,0 +1,97 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bondVLAN is a bond of two cables with a VLAN and Soft-RoCE on it.
+const bondVLAN = "../examples/bond-vlan.hcl"
+
+// trace is what a host has of links, addresses, routes and RDMA devices, without what changes by itself.
+const trace = `ip -d link show | sed -E 's/^[0-9]+: //; s/ (state|mode) [A-Z]+//g; s/promiscuity [0-9]+ //; s/,?(LOWER_UP|NO-CARRIER),?//g'
+ip addr show | sed -E '/valid_lft/d; /inet6 fe80/d; s/^[0-9]+: //; s/ state [A-Z]+//; s/,?(LOWER_UP|NO-CARRIER),?//g'
+ip route show table all | grep -v fe80 | grep -v ff00
+ls /sys/class/infiniband /proc/net/bonding /etc/modules-load.d /var/lib/fabricform 2>/dev/null || true`
+
+// TestABondCarriesAVLANAndRDMA: two members, LACP with the other host, a VLAN and Soft-RoCE on the bond; traffic goes on when a cable is cut, and
+// nothing is left after a destroy.
+func TestABondCarriesAVLANAndRDMA(t *testing.T) {
+	long(t)
+	state := vmLabFor(t, bondVLAN)
+	inside(t, state, bondVLAN, "node1", "modprobe", "-a", "bonding", "8021q", "rdma_rxe")
+	before := inside(t, state, bondVLAN, "node1", "sh", "-c", trace)
+	try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 2, "+ bond.b0", "+ member     eth2", "+ vlan.storage", "+ id            200", "+ rxe.rxe0")
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", bondVLAN).want(t, 0, "✓ node1.bond.b0", "✓ node2.vlan.storage", "✓ node2.rxe.rxe0")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+	for _, want := range []string{"Bonding Mode: IEEE 802.3ad", "LACP rate: fast", "Transmit Hash Policy: layer3+4 (1)", "Number of ports: 2"} {
+		if got := inside(t, state, bondVLAN, "node1", "cat", "/proc/net/bonding/b0"); !strings.Contains(got, want) {
+			t.Errorf("%q is missing:\n%s", want, got)
+		}
+	}
+
+	t.Run("pings and RDMA go over the bond and over its VLAN", func(t *testing.T) {
+		a := try(t, state, "verify", "-lab", "-only", "link,ping,verbs,nccl", bondVLAN)
+		a.want(t, 0, "rxe0 on b0", "verbs node1 → node2  send_lat 2 B", "verbs node2 → node1  write_bw 64 KiB")
+		if n := strings.Count(a.out, "verbs node1 → node2  send_lat 2 B"); n != 2 {
+			t.Errorf("%d links measured, want those of the bond and the VLAN:\n%s", n, a.out)
+		}
+		gids := inside(t, state, bondVLAN, "node1", "sh", "-c", "cat /sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/* 2>/dev/null | sort -u")
+		if strings.Fields(gids)[0] != "b0" || !strings.Contains(gids, "storage") {
+			t.Errorf("the device has GIDs of %q", gids)
+		}
+	})
+	t.Run("a cut cable leaves the traffic", func(t *testing.T) {
+		try(t, state, "lab", "fault", bondVLAN, "pair:p0", "cut").want(t, 0)
+		defer try(t, state, "lab", "fault", bondVLAN, "pair:p0", "none")
+		inside(t, state, bondVLAN, "node1", "sh", "-c", "for i in $(seq 100); do grep -q 'MII Status: down' /proc/net/bonding/b0 && exit 0; sleep 0.1; done; exit 1")
+		try(t, state, "verify", "-lab", "-only", "ping", bondVLAN).want(t, 0, "Verified (ping)")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+	})
+	t.Run("what somebody takes away comes back", func(t *testing.T) {
+		inside(t, state, bondVLAN, "node2", "sh", "-c", "ip link set eth2 nomaster; ip link del storage")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", bondVLAN).want(t, 0, "✓ node2.bond.b0", "✓ node2.vlan.storage")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+		try(t, state, "verify", "-lab", "-only", "ping", bondVLAN).want(t, 0, "Verified (ping)")
+	})
+	t.Run("a rollback makes them again", func(t *testing.T) {
+		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "node1", bondVLAN).want(t, 0, "✓ node1.bond.b0")
+		try(t, state, "rollback", "-lab", "-auto-approve", bondVLAN).want(t, 0)
+		try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+	})
+	t.Run("nothing is left", func(t *testing.T) {
+		try(t, state, "destroy", "-lab", "-auto-approve", bondVLAN).want(t, 0, "✓ node1.bond.b0", "✓ node2.vlan.storage")
+		if after := inside(t, state, bondVLAN, "node1", "sh", "-c", trace); after != before {
+			t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+	})
+	t.Run("the kernel's own tests", func(t *testing.T) { kernelTests(t, state) })
+}
+
+// kernelTests runs the tests of package netif that need a kernel with bonds and VLANs in a guest.
+func kernelTests(t *testing.T, state string) {
+	program := filepath.Join(t.TempDir(), "netif.test")
+	build := exec.Command("go", "test", "-c", "-o", program, "../providers/netif")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	send := exec.Command(bin, "lab", "exec", bondVLAN, "node1", "--", "sh", "-c", "cat > /run/netif.test && chmod +x /run/netif.test")
+	send.Stdin = file
+	tryCommand(t, state, send).want(t, 0)
+	a := try(t, state, "lab", "exec", bondVLAN, "node1", "--", "sh", "-c", "cd /run && ./netif.test -test.v -test.run 'TestKernelMakesBondsAndVLANs|TestKernelRestores'")
+	a.want(t, 0, "--- PASS: TestKernelMakesBondsAndVLANs", "--- PASS: TestKernelRestoresARemovedBond")
+	if strings.Contains(a.out, "--- SKIP") {
+		t.Error(a.out)
+	}
+}
