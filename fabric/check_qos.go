@@ -165,11 +165,8 @@ func (c *checker) checkSameClass(n *Network) {
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]
-		if m == nil || m.QoS == nil {
+		if m == nil || m.QoS == nil || m.QoS.Invalid {
 			continue
-		}
-		if m.QoS.Invalid {
-			return
 		}
 		if first == nil {
 			first = m

@@ -164,6 +164,17 @@ func TestAPingHasItsClass(t *testing.T) {
 	}
 }
 
+// TestAClassOfDSCP0HasAPriority, too.
+func TestAClassOfDSCP0HasAPriority(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer func() { must(t, unix.Close(fd)) }()
+	must(t, Class{Priority: 3}.classify(fd, false))
+	if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY); got != 3 || err != nil {
+		t.Errorf("priority %d, %v", got, err)
+	}
+}
+
 // TestATCPStreamHasItsClass in both families, from the first packet on.
 func TestATCPStreamHasItsClass(t *testing.T) {
 	a, b := newNamespace(t), newNamespace(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,18 @@ func TestPFCIsJudgedAtAnEndWithoutABlock(t *testing.T) {
 	no := *f.Hosts[0].NICs[1].QoS
 	no.PFC = new(bool)
 	f.Hosts[0].NICs[1].QoS, f.Hosts[1].NICs[1].QoS = &no, &no
+	without, bare := newLanes(), two()
+	for _, n := range without.nics {
+		n.dcb.PFC = nil
+	}
+	for _, h := range bare.Hosts {
+		for _, n := range h.NICs {
+			n.QoS = &no
+		}
+	}
+	if got := failed(measure(t, bare, without, Options{Only: []Check{CheckQoS}})); got != "" {
+		t.Errorf("a class without PFC, and NICs without: %s", got)
+	}
 	got := failed(measure(t, f, w, Options{Only: []Check{CheckQoS}}))
 	for _, want := range []string{"b.rail0 has no PFC on priority 5, so it drops packets where it must pause a.rail0; set qos = qos.lossless for b.rail0",
 		"b.rail0 received them on priority 0: it trusts the PCP of VLAN tags instead of the DSCP; set qos = qos.lossless for b.rail0",
@@ -318,10 +331,16 @@ func TestThroughputIsSentInItsClass(t *testing.T) {
 
 // TestTheClassOfAVLANIsCountedOnItsPort: the VLAN itself has neither counters nor DCB.
 func TestTheClassOfAVLANIsCountedOnItsPort(t *testing.T) {
+	for _, kind := range []string{"vlan", "macvlan"} {
+		t.Run(kind, func(t *testing.T) { classOfAVLAN(t, kind) })
+	}
+}
+
+func classOfAVLAN(t *testing.T, kind string) {
 	w, f := newLanes(), lossless(two())
 	f.Links = f.Links[:1]
 	for h, snap := range w.snaps {
-		snap.Links = append(snap.Links, host.Link{Index: 9, Name: "eth0.7", Kind: "vlan", Parent: snap.Links[0].Index, MTU: 9000, Up: true, Carrier: true})
+		snap.Links = append(snap.Links, host.Link{Index: 9, Name: "eth0.7", Kind: kind, Parent: snap.Links[0].Index, MTU: 9000, Up: true, Carrier: true})
 		snap.Addrs[0].Index = 9
 		f.Host(h).NICs[0].Netdev = "eth0.7"
 		w.counters[h+"eth0.7"] = &probe.Counters{}
@@ -341,6 +360,19 @@ func TestTheClassOfAVLANIsCountedOnItsPort(t *testing.T) {
 	}
 }
 
+// TestNoPayloadIsInNoClass: what did not arrive was not counted either.
+func TestNoPayloadIsInNoClass(t *testing.T) {
+	w, f := newLanes(), lossless(two())
+	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
+		return probe.TCPResult{Streams: 4}, nil
+	})
+	for _, r := range measure(t, f, w, Options{Only: []Check{CheckTCP}}) {
+		if r.Item == ClassCounted {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // TestCongestionOfAGroupIsNamed by link, while all its links send at once.
 func TestCongestionOfAGroupIsNamed(t *testing.T) {
 	w, f := newLanes(), lossless(two())
@@ -349,14 +381,20 @@ func TestCongestionOfAGroupIsNamed(t *testing.T) {
 	}
 	w.nics["aeth1"].more = []probe.Statistic{{Name: "rx_prio5_pause", Counts: probe.PauseFrames, Priority: 5}}
 	w.nics["beth1"].more = []probe.Statistic{{Name: "tx_prio5_pause", Counts: probe.PauseFrames, Sent: true, Priority: 5}}
+	w.nics["aeth1"].more = append(w.nics["aeth1"].more, probe.Statistic{Name: "rx_prio5_pause_duration", Counts: probe.PausedMicros, Priority: 5})
 	runs := map[string]int{}
 	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 		w.move(h, s.Netdev, 1000, 2e6)
 		w.carry(h, s.Netdev, s.TrafficClass>>2, 1000)
+		time.Sleep(3 * time.Second) // to start both ends: the share of pauses is that of the sending
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if own := netip.MustParsePrefix(railAddress[h+s.Netdev[3:]]).Addr(); s.Source != own || s.Target.Addr() == own {
+			t.Errorf("host %s sends from %s to %s", h, s.Source, s.Target)
+		}
 		if runs[h+s.Netdev]++; h+s.Netdev == "aeth1" && runs["aeth1"] == 2 { // the second time is that of the group
 			w.nics["aeth1"].more[0].Value += 9
+			w.nics["aeth1"].more[1].Value += 6e5
 			w.nics["beth1"].more[0].Value += 9
 		}
 		return probe.TCPResult{}, nil
@@ -367,8 +405,8 @@ func TestCongestionOfAGroupIsNamed(t *testing.T) {
 			said = append(said, fmt.Sprintf("%s %s %s → %s: %s %s", r.Subject.Name, r.Object, r.Host, r.Peer, r.Verdict, r.Cause))
 		}
 	}
-	const want = "rail1 p0 a → b: warn b.rail1 pauses a.rail1 (9 PFC frames of priority 5)"
-	if len(said) != 1 || !strings.HasPrefix(said[0], want) {
+	const want = "rail1 p0 a → b: fail b.rail1 pauses a.rail1 (9 PFC frames of priority 5)"
+	if len(said) != 1 || !strings.HasPrefix(said[0], want) || !strings.Contains(said[0], "silent for 60 % of the time") {
 		t.Errorf("%q", said)
 	}
 }
@@ -405,7 +443,7 @@ func TestCongestionIsNamed(t *testing.T) {
 		"a storm by time":               {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 1e9, false, Fail, []string{"that is a pause storm: a.rail0 had to be silent for 100 % of the time"}},
 		"a storm as mlx5 says":          {map[string][]probe.Statistic{"b": {stat("tx_pause_storm_error_events", probe.PauseStorms, true, probe.WholePort)}}, 2, false, Fail, []string{"b.rail0 has reported 2 pause storms of its own"}},
 		"drops beside pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB, dropsB}}, 9, false, Fail,
-			[]string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless and it pauses the other end: its buffer is full before the pause takes effect", "more receive buffer"}},
+			[]string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless and it pauses the other end: its buffer is full before the pause takes effect (rx_prio5_buf_discard 9)", "more receive buffer"}},
 		"drops without pauses":   {map[string][]probe.Statistic{"b": {dropsB}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless", "switch has PFC"}},
 		"drops of another class": {map[string][]probe.Statistic{"b": {stat("rx_prio0_discards", probe.Discards, false, 0)}}, 9, false, Warn, []string{"b.rail0 dropped 9 packets of priority 0"}},
 		"drops without a class": {map[string][]probe.Statistic{"b": {stat("rx_discards_phy", probe.Discards, false, probe.WholePort)}}, 9, true, Warn,

@@ -65,3 +65,13 @@ func FuzzParse(f *testing.F) {
 		d.TrustsDSCP()
 	})
 }
+
+// TestRequestsHaveTheKernelsNumbers: enum dcbnl_commands and the DCB_CAP_DCBX flags of include/uapi/linux/dcbnl.h.
+func TestRequestsHaveTheKernelsNumbers(t *testing.T) {
+	if got, want := [...]int{CmdIEEESet, CmdIEEEGet, CmdGetDCBX, CmdSetDCBX, CmdIEEEDel}, [...]int{20, 21, 22, 23, 27}; got != want {
+		t.Errorf("commands are %v", got)
+	}
+	if got, want := [...]int{DCBXHost, DCBXManaged, DCBXCEE, DCBXIEEE, DCBXStatic}, [...]int{1, 2, 4, 8, 16}; got != want {
+		t.Errorf("flags are %v", got)
+	}
+}

@@ -66,6 +66,22 @@ func TestATrafficClassIsJudgedByTheMapInTheFile(t *testing.T) {
 			}
 		})
 	}
+	for _, text := range []string{"export NCCL_IB_TC=0\n" + mlnxQoS("dscp", three), "export NCCL_IB_TC=$TC\n" + mlnxQoS("dscp", three),
+		"export NCCL_IB_TC=160\n" + dcbShow("CS5:5", "dscp", five) + dcbShow("CS5:3", "dscp", five) + dcbShow("CS5:5", "dscp", five)} {
+		if said := fmt.Sprint(Explain("notes.txt", text, nil, fabric.Invocation{}).Findings); strings.Contains(said, "PFC is on") || strings.Contains(said, "the NIC's map") {
+			t.Errorf("%q: %s", text, said)
+		}
+	}
+	for name, want := range map[string]int{"CS0": 0, "CS7": 56, "AF11": 10, "AF43": 38, "EF": 46, "63": 63} {
+		if got, ok := codepoint(name); got != want || !ok {
+			t.Errorf("%s is DSCP %d, %v", name, got, ok)
+		}
+	}
+	for _, name := range []string{"CS8", "AF51", "AF14", "AF1", "64", "-1", ""} {
+		if got, ok := codepoint(name); ok {
+			t.Errorf("%q is DSCP %d", name, got)
+		}
+	}
 	said := fmt.Sprint(Explain("notes.txt", "export NCCL_IB_TC=160\n"+mlnxQoS("dscp", "0 0 0 0 0 1 0 0"), blocks, fabric.Invocation{}).Findings)
 	if !strings.Contains(said, "the NIC's map in line 10 leads to priority 5") {
 		t.Errorf("what a file declares comes before what the NIC shows: %s", said)

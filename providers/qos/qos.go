@@ -290,7 +290,7 @@ func (provider) Between(a resource.Atom, o resource.Owned, live string) bool {
 	case a.Value() == attrTrust:
 		return trustBetween(o, live)
 	case a.Value() == attrDCBX: // a driver that was loaded again may know both versions
-		return hasIEEE(o.Ours) && hasIEEE(live)
+		return hasIEEE(live)
 	case strings.HasPrefix(a.Value(), attrDSCP+" "):
 		return dscpBetween(o, live)
 	case a.Value() == attrRDMACM && o.Earlier == "":
@@ -313,7 +313,7 @@ func (provider) Between(a resource.Atom, o resource.Owned, live string) bool {
 // dscpBetween is Between of the priority of a DSCP: entries are added and removed one by one, in the order that the driver needs, so that
 // a DSCP may have none in between, or both.
 func dscpBetween(o resource.Owned, live string) bool {
-	if o.Earlier == "" || o.Ours == "" { // one step
+	if o.Earlier == "" { // one step
 		return false
 	}
 	known := strings.Split(o.Earlier+","+o.Ours, ",")

@@ -58,16 +58,18 @@ func TestConformance(t *testing.T) {
 			n.ets[dcb.ETSShares], n.ets[dcb.ETSTSA+1], n.ets[dcb.ETSShares+1] = 7, dcb.TSAStrict, 9
 			return n
 		}(), lossless()},
-		"ice":                      {mlx5().ice(), iceClass},
-		"ice sorts by DSCP":        {mapped(mlx5().ice(), 26, 3), iceClass},
-		"ice gets another map":     {mapped(mlx5().ice(), 40, 3), Spec{On: eth1, DSCP: of(40), Priority: of(5)}},
-		"ice with shares":          {shared(mlx5().ice()), Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Pause: of(false)}},
-		"bnxt":                     {mlx5().bnxt(), iceClass},
-		"bnxt gets another map":    {mapped(mlx5().bnxt(), 40, 3), iceClass},
-		"ice in CEE mode":          {inMode(mlx5().ice(), dcb.DCBXHost|dcb.DCBXCEE), iceClass},
-		"mlx5 in CEE mode":         {inMode(mlx5(), dcb.DCBXHost|dcb.DCBXCEE|dcb.DCBXStatic|0x40), lossless()},
-		"pause frames":             {mlx5(), Spec{On: eth1, Pause: of(false)}},
-		"a default that was there": {func() *nic { n := mlx5(); must(0, n.MakeConfig(rdmaCM("mlx5_0"))); return n }(), Spec{On: eth1, RDMACM: of(true), TOS: 160}},
+		"ice":                        {mlx5().ice(), iceClass},
+		"ice sorts by DSCP":          {mapped(mlx5().ice(), 26, 3), iceClass},
+		"ice gets another map":       {mapped(mlx5().ice(), 40, 3), Spec{On: eth1, DSCP: of(40), Priority: of(5)}},
+		"ice with shares":            {shared(mlx5().ice()), Spec{On: eth1, DSCP: of(40), Priority: of(5), PFC: of(true), Pause: of(false)}},
+		"bnxt":                       {mlx5().bnxt(), iceClass},
+		"bnxt gets another map":      {mapped(mlx5().bnxt(), 40, 3), iceClass},
+		"ice in CEE mode":            {inMode(mlx5().ice(), dcb.DCBXHost|dcb.DCBXCEE), iceClass},
+		"mlx5 in CEE mode":           {inMode(mlx5(), dcb.DCBXHost|dcb.DCBXCEE|dcb.DCBXStatic|0x40), lossless()},
+		"bnxt with shares of others": {shared(mlx5().bnxt()), Spec{On: eth1, PFC: of(true), Priority: of(5), Pause: of(false)}},
+		"one class for all":          {func() *nic { n := mlx5(); clear(n.ets[dcb.ETSClasses : dcb.ETSClasses+dcb.Priorities]); return n }(), Spec{On: eth1, PFC: of(true), Priority: of(5), Pause: of(false)}},
+		"pause frames":               {mlx5(), Spec{On: eth1, Pause: of(false)}},
+		"a default that was there":   {func() *nic { n := mlx5(); must(0, n.MakeConfig(rdmaCM("mlx5_0"))); return n }(), Spec{On: eth1, RDMACM: of(true), TOS: 160}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.nic.image()
@@ -124,6 +126,7 @@ func mapped(n *nic, dscp, priority int) *nic {
 // shared has two traffic classes that share the link, and PFC.
 func shared(n *nic) *nic {
 	n.ets[dcb.ETSShares], n.ets[dcb.ETSShares+1], n.ets[dcb.ETSTSA+1], n.ets[dcb.ETSClasses+3] = 70, 30, dcb.TSAETS, 1
+	n.unshared = false
 	n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 1<<3
 	return n
 }
@@ -314,6 +317,10 @@ func TestWhatIsNotWrittenIsLeftAlone(t *testing.T) {
 			t.Errorf("%+v: %q, %v", spec, changes, err)
 		}
 	}
+	n.pause, n.pfc[dcb.PFCMask] = [2]bool{}, 1<<3|1<<5
+	if _, changes, err := plan(t, n, Spec{On: eth1, PFC: of(false), Priority: of(5)}); err != nil || !slices.Equal(changes, []string{"link flap: flow_control: pfc 3,5, pause off > pfc 3, pause off"}) {
+		t.Errorf("PFC of another priority: %q, %v", changes, err)
+	}
 	n.table, n.trust = true, []uint8{dcb.SelectorDSCP, dcb.SelectorPCP}
 	if _, changes, err := plan(t, n, Spec{On: eth1, DSCP: of(40), Priority: of(5), Trust: "dscp"}); err != nil || changes != nil {
 		t.Errorf("DSCP before PCP is trust of the DSCP: %q, %v", changes, err)
@@ -349,6 +356,7 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		"all of mlx5":         {func(n *nic) { n.ets[dcb.ETSTSA+2], n.ets[dcb.ETSShares+2] = dcb.TSAETS, 100 }, Spec{On: eth1, ETS: map[int]int{5: 100}}, "ets = { 5 = 99, 0 = 1 }"},
 		"ice with 4":          {func(n *nic) { n.ice().ets[dcb.ETSCap] = 4 }, iceClass, "the NIC has 4 traffic classes"},
 		"bnxt without shares": {func(n *nic) { n.bnxt() }, Spec{On: eth1, PFC: of(true), Priority: of(5), Pause: of(false)}, "set ets in the qos block, such as ets = { 5 = 60, 0 = 40 }"},
+		"bnxt, priority 0":    {func(n *nic) { n.bnxt() }, Spec{On: eth1, PFC: of(true), Priority: of(0), Pause: of(false)}, "such as ets = { 0 = 60, 1 = 40 }"},
 		"no DSCP":             {func(*nic) {}, Spec{On: eth1, Trust: "dscp"}, "set dscp and priority"},
 		"a VLAN":              {func(n *nic) { n.kind = "vlan" }, lossless(), "eth1 is a vlan"},
 		"a DSCP of 64":        {func(*nic) {}, Spec{On: eth1, DSCP: of(64), Priority: of(5)}, "does not exist"},
@@ -364,9 +372,10 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 		})
 	}
 	n := mlx5()
-	n.dcbx |= dcb.DCBXManaged
-	if _, changes, err := plan(t, n, Spec{On: eth1, Trust: "pcp", ECN: of(true)}); err != nil || changes != nil {
-		t.Errorf("firmware that has decided for the class is let: %q, %v", changes, err)
+	for _, mode := range []uint8{n.dcbx | dcb.DCBXManaged, dcb.DCBXManaged | dcb.DCBXCEE, dcb.DCBXCEE} {
+		if _, changes, err := plan(t, inMode(n, mode), Spec{On: eth1, Trust: "pcp", ECN: of(true)}); err != nil || changes != nil {
+			t.Errorf("firmware that has decided for the class is let: %q, %v", changes, err)
+		}
 	}
 }
 
@@ -492,6 +501,17 @@ func TestIceIsTakenDown(t *testing.T) {
 		if err := p.set(t.Context(), attrFlow, to); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestNoPriorityGetsAnEmptyBuffer on the way: one whose buffer is to be empty moves in the same message.
+func TestNoPriorityGetsAnEmptyBuffer(t *testing.T) {
+	n := mlx5()
+	binary.NativeEndian.PutUint32(n.buffer[dcb.BufferSizes+4:], 131072)
+	n.buffer[5] = 1
+	p := port{h: n, link: host.Link{Name: "eth1"}}
+	if err := p.set(t.Context(), attrBuffer, "262016 0 131072 0 0 0 0 0 / 0 0 0 0 0 2 0 0"); err != nil || n.sets != 1 || n.buffer[5] != 2 {
+		t.Errorf("%d changes, %v", n.sets, err)
 	}
 }
 

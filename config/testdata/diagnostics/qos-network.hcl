@@ -49,7 +49,28 @@ host "d" {
   }
 }
 
+host "e" {
+  nic "rail0" {
+    netdev      = "eth1"
+    host_number = 5
+    pfc         = true
+  }
+}
+
+qos "broken" {
+  dscp     = 26
+  priority = 9
+}
+
+host "f" {
+  nic "rail0" {
+    netdev      = "eth1"
+    host_number = 6
+    qos         = qos.broken
+  }
+}
+
 network "rail0" {
   subnet  = "10.0.0.0/24"
-  members = [host.a.nic.rail0, host.b.nic.rail0, host.c.nic.rail0, host.d.nic.rail0]
+  members = [host.f.nic.rail0, host.a.nic.rail0, host.b.nic.rail0, host.c.nic.rail0, host.d.nic.rail0, host.e.nic.rail0]
 }
