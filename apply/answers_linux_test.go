@@ -124,7 +124,7 @@ func TestEveryWholeAnswerIsRead(t *testing.T) {
 
 // every has all calls of agent/calls and probe.
 var every = []ask{
-	asking(calls.Snapshot), asking(calls.Act), asking(calls.Undo), asking(calls.Enrol), asking(calls.Ready), asking(calls.Open), asking(calls.Beat), asking(calls.Prepare), asking(calls.Persist),
+	asking(calls.Snapshot), asking(calls.Import), asking(calls.Act), asking(calls.Undo), asking(calls.Enrol), asking(calls.Ready), asking(calls.Open), asking(calls.Beat), asking(calls.Prepare), asking(calls.Persist),
 	asking(calls.Commit), asking(calls.Reversal), asking(calls.Revert), asking(calls.TakeOver), asking(calls.Release), asking(calls.FinishInterrupted), asking(calls.Transactions), asking(calls.PrepareUpload), asking(calls.CheckBundle),
 	asking(calls.StartRelay), asking(calls.Fetch), asking(calls.EndRelay), asking(calls.StartStack), asking(calls.ReadStack), asking(calls.Reboot),
 	asking(probe.Ping), asking(probe.ReadCounters), asking(probe.ListenTCP), asking(probe.SendTCP), asking(probe.CollectTCP), asking(probe.StartCapture), asking(probe.ListenCabling), asking(probe.SendCabling), asking(probe.CollectCabling), asking(probe.CollectCapture),

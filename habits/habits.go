@@ -23,8 +23,6 @@ var commands = []word{
 	{"refresh", "fabricform keeps no state file. `fabricform plan` reads the hosts each time."},
 	{"taint untaint", "fabricform keeps no state file. `fabricform plan` compares the hosts with the files each time, and shows what somebody " +
 		"else changed. `fabricform apply` corrects it."},
-	{"import", "Nothing is imported, because there is no state file. Write the host and its NICs into the files and run " +
-		"`fabricform plan`: what the host already has as declared stays as it is."},
 	{"console", "To see the value of an expression, write it into the files as output \"NAME\" { value = … } and run `fabricform output`."},
 	{"workspace stack", "A directory is one fabric: use one directory for each fabric. If only values differ, use one file of values for each, " +
 		"and choose it with -var-file."},

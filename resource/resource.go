@@ -309,6 +309,8 @@ type Kind struct {
 
 	Title func(thing string) string // nil if things have the names of the files
 
+	Import func(ctx context.Context, r host.Reader, d *Draft) error // that of Importer; nil if the kind finds nothing by itself
+
 	Restorer Restorer // nil if changes of the kind cannot be restored exactly
 
 	Slow time.Duration // how long one action may take; 0 means Patience
@@ -374,6 +376,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	}
 	if n, ok := p.(Namer); ok {
 		k.Names = n.Names
+	}
+	if i, ok := p.(Importer); ok {
+		k.Import = i.Import
 	}
 	if g, ok := p.(Gatherer[S]); ok {
 		k.Gather = func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage,

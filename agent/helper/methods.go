@@ -30,6 +30,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connect
 		startInstaller: startInstaller}
 	return agent.NewTable(append(probe.Served(),
 		calls.Snapshot.Serve(s.snapshot),
+		calls.Import.Serve(s.importHost),
 		calls.Act.Serve(s.act),
 		calls.Undo.Serve(s.undo),
 		calls.Enrol.Serve(s.enrol),
@@ -91,6 +92,29 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Guardians: checkpoint.Guardians()}
 	if err == nil && p.Ask {
 		out.Refused = s.askPrograms(ctx, snap, p.Resources)
+	}
+	return out, err
+}
+
+// importHost drafts the model of the host.
+func (s *server) importHost(ctx context.Context, p calls.ImportParams) (calls.ImportResult, error) {
+	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{Connection: s.connection})
+	if err != nil {
+		return calls.ImportResult{}, err
+	}
+	if snap.Management.Unknown != "" {
+		return calls.ImportResult{}, fmt.Errorf("the NIC that carries your connection is unknown, and it must not be imported: %s", snap.Management.Unknown)
+	}
+	d, err := s.kinds.Import(ctx, s.host, snap, p.Persist)
+	if err != nil {
+		return calls.ImportResult{}, err
+	}
+	records, err := s.records(ctx)
+	out := calls.ImportResult{Host: d.Host, Remarks: d.Remarks}
+	for _, r := range records {
+		if len(r.Atoms) > 0 {
+			out.Owners = append(out.Owners, r.Fabric)
+		}
 	}
 	return out, err
 }

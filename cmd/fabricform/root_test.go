@@ -62,7 +62,6 @@ func TestAWrongCommandFails(t *testing.T) {
 		"-v":                  "To print the version, use -version.",
 		"fmt -write":          "files are rewritten",
 		"validate -check":     "run `fabricform plan`",
-		"import host.a a":     "Nothing is imported",
 		"force-unlock 1234":   "`fabricform pending`",
 		"plan -target=host.a": "fabricform plan has no flag -target. To choose hosts, use -host=NAME.",
 		"apply -yes":          "use -auto-approve",

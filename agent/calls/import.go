@@ -1,0 +1,58 @@
+package calls
+
+import (
+	"errors"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Import drafts the model of a host from what it has.
+var Import = agent.Method[ImportParams, ImportResult]("import")
+
+// ImportParams says for which files the model is.
+type ImportParams struct {
+	Persist bool `json:"persist,omitempty"` // see resource.Draft
+}
+
+// ImportResult is the model of a host, and what it does not say.
+type ImportResult struct {
+	Host    *fabric.Host      `json:"host"`
+	Remarks []resource.Remark `json:"remarks,omitempty"`
+	// Owners are the fabrics that own values on the host.
+	Owners []string `json:"owners,omitempty"`
+}
+
+// Check returns an error unless files could declare the names of the answer.
+func (r ImportResult) Check() error {
+	if r.Host == nil {
+		return errors.New("its answer holds no host")
+	}
+	for _, name := range r.Owners {
+		if !fabric.IsName(name) {
+			return errors.New("its answer has a fabric of an impossible name")
+		}
+	}
+	for _, n := range r.Host.NICs {
+		if n == nil || !fabric.IsName(n.Name) || !isDevice(n.Netdev) {
+			return errors.New("its answer has a NIC of an impossible name")
+		}
+	}
+	for _, x := range r.Host.RXE {
+		if x == nil || !isDevice(x.Name) {
+			return errors.New("its answer has an RDMA device of an impossible name")
+		}
+	}
+	for _, p := range r.Host.Policy {
+		if p == nil || !fabric.IsName(p.Name) {
+			return errors.New("its answer has a policy route of an impossible name")
+		}
+	}
+	for _, m := range r.Host.Routes {
+		if m == nil || !fabric.IsName(m.Name) {
+			return errors.New("its answer has a route of an impossible name")
+		}
+	}
+	return nil
+}

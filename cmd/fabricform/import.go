@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/draft"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/nccl/explain"
+	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/view"
+)
+
+// importedFile is the file that import writes.
+const importedFile = "fabric.hcl"
+
+func importCommand(a *app) *cobra.Command {
+	var d finding
+	var out string
+	var persist bool
+	c := &cobra.Command{
+		Use: "import -out DIR [FABRIC or HOST…]", Short: "Write the files of a fabric from running hosts; changes nothing", Args: cobra.ArbitraryArgs,
+		Long: `import reads the hosts, finds out which port is cabled to which as discover does, and writes ` + importedFile + ` into a
+new directory. HOST is user@address, or a name of ~/.ssh/config. Hosts that are alike become one block with
+for_each. NICs that carry your own connection are never imported, and neither is what a host learned by DHCP or
+router advertisements. What the files cannot say is listed in a comment.
+
+The next plan is empty: NICs have persist = false, because other files configure them. With -persist, the
+files keep what they declare, and the first plan shows the files that fabricform would write.`,
+		Example: "  fabricform import -out my-fabric root@gpu01 root@gpu02\n  fabricform plan my-fabric/",
+	}
+	a.fleetFlags(c)
+	a.jsonFlag(c, "print what was imported as one JSON object")
+	d.flags(c)
+	c.Flags().StringVar(&out, "out", "", "write into this `directory`, which must not have files of a fabric")
+	c.Flags().BoolVar(&persist, "persist", false, "let the files keep what they declare over a reboot")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(d.check(), canImport(out)); err != nil {
+			return err
+		}
+		return a.onNamedHosts(cmd.Context(), args, func(ctx context.Context, s *apply.Session) error {
+			snaps, unreachable := a.readAll(ctx, s)
+			if len(unreachable) > 0 {
+				a.err.Unreachable(unreachable)
+				return &exit{code: exitUnreachable, err: errors.New("nothing was written: files without these hosts would miss their links")}
+			}
+			hosts, owner, err := a.importHosts(ctx, s, snaps, persist)
+			if err != nil {
+				return err
+			}
+			report, err := a.discover(ctx, s, snaps, d)
+			if err != nil {
+				return err
+			}
+			return a.writeImport(out, draft.Input{Fabric: cmp.Or(owner, fabricName(out)), Hosts: hosts, Report: report}, snaps)
+		})
+	}
+	return c
+}
+
+// canImport returns an error unless new files can be written into the directory.
+func canImport(dir string) error {
+	if dir == "" {
+		return errors.New("-out is missing: name the directory for the files")
+	}
+	switch names, err := config.Files(dir); {
+	case err == nil && len(names) > 0:
+		return fmt.Errorf("-out %s: it has files of a fabric (%s), which import never changes: choose another directory", dir, filepath.Base(names[0]))
+	case err == nil:
+		return nil
+	}
+	switch st, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("-out %s: %w", dir, errors.Unwrap(err))
+	case !st.IsDir():
+		return fmt.Errorf("-out %s: it is a file, not a directory", dir)
+	}
+	return nil
+}
+
+// fabricName is the name of a fabric in a directory: that of the directory, if files may declare it.
+func fabricName(dir string) string {
+	path, err := filepath.Abs(dir)
+	if name := filepath.Base(path); err == nil && fabric.IsName(name) {
+		return name
+	}
+	return "imported"
+}
+
+// importHosts asks all hosts for their models. owner is the fabric that owns values on them: the files must have its name, because no other
+// fabric may change what it owns.
+func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, persist bool) (out []draft.Host, owner string, err error) {
+	var mu sync.Mutex
+	owners := map[string]bool{}
+	err = parallel.Do(0, s.Fabric.Hosts, func(_ int, h *fabric.Host) error {
+		if snaps[h.Name] == nil {
+			return nil // not chosen
+		}
+		a.err.Progressf("importing %s", h.Name)
+		r, err := calls.Import.Call(ctx, s, h.Name, calls.ImportParams{Persist: persist})
+		if err == nil {
+			err = r.Check()
+		}
+		if err != nil {
+			return fmt.Errorf("import host %s: %w", h.Name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range r.Owners {
+			owners[name] = true
+		}
+		out = append(out, draft.Host{Asked: h.Name, Address: h.Address, User: h.SSH.User, Model: r.Host, Remarks: r.Remarks})
+		return nil
+	})
+	slices.SortFunc(out, func(x, y draft.Host) int { return strings.Compare(x.Asked, y.Asked) })
+	taken := map[string]bool{}
+	for i := range out {
+		out[i].Name = hostName(out[i].Asked, snaps[out[i].Asked].System, taken)
+		for _, n := range out[i].Model.NICs {
+			n.Host = out[i].Name
+		}
+	}
+	slices.SortFunc(out, func(x, y draft.Host) int { return strings.Compare(x.Name, y.Name) })
+	names := slices.Sorted(maps.Keys(owners))
+	if len(names) > 1 {
+		return nil, "", fmt.Errorf("several fabrics own values on these hosts (%s), and one set of files is for one fabric: choose hosts of one, or destroy the others",
+			strings.Join(names, ", "))
+	}
+	if len(names) == 1 {
+		owner = names[0]
+	}
+	return out, owner, err
+}
+
+// hostName is the short name that a host gives itself, or else how it was named. Hosts that share a name keep how they were named.
+func hostName(asked string, s facts.System, taken map[string]bool) string {
+	short, _, _ := strings.Cut(s.Hostname, ".")
+	for _, name := range []string{short, asked, strings.Map(func(r rune) rune {
+		if r < 0x80 && fabric.IsName("x"+string(r)) {
+			return r
+		}
+		return '-'
+	}, asked)} {
+		if _, err := netip.ParseAddr(name); err != nil && fabric.IsName(name) && name != "localhost" && !taken[name] {
+			taken[name] = true
+			return name
+		}
+	}
+	for n := len(taken) + 1; ; n++ {
+		if name := fmt.Sprintf("host%d", n); !taken[name] {
+			taken[name] = true
+			return name
+		}
+	}
+}
+
+// maxLeftOut is how many blocks may turn out to be no valid declaration, before this is a mistake of the program.
+const maxLeftOut = 1000
+
+// writeImport writes the files, after it has loaded them as any command does. A block that is an error, such as two cables in one subnet,
+// becomes a comment that says so.
+func (a *app) writeImport(dir string, in draft.Input, snaps map[string]*facts.Snapshot) error {
+	path := filepath.Join(dir, importedFile)
+	f, _, _, err := draftFiles(path, in)
+	if err != nil {
+		return err
+	}
+	deriveNCCL(f, &in, snaps)
+	f, text, left, err := draftFiles(path, in)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("-out %s: %w", dir, err)
+	}
+	if err := writeNew(path, text); err != nil {
+		return err
+	}
+	if a.asJSON {
+		return a.out.ImportJSON(view.Imported{Files: []string{path}, Hosts: len(f.Hosts), Links: len(f.Links), Networks: len(f.Networks), LeftOut: left})
+	}
+	for _, why := range left {
+		a.out.Linef("! left out: %s", why)
+	}
+	a.out.Linef("Wrote %s: %s, %s, %s. Compare it with the hosts: %s", path, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
+		view.Count(len(f.Networks), "network"), fabric.Invocation{Path: dir, Dir: a.dir, Flags: a.labFlag()}.Hint("plan"))
+	return nil
+}
+
+// draftFiles writes the text of the files and loads it. left says why blocks became comments.
+func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, left []string, err error) {
+	text = draft.Write(in)
+	for range maxLeftOut {
+		loaded, _, diags := config.Load(path, config.Options{Version: thisBuild().version, Overlay: map[string][]byte{path: text}})
+		first := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError })
+		if first < 0 {
+			return loaded, text, left, asImported(loaded, in.Hosts)
+		}
+		d := diags[first]
+		why := d.Summary + ": " + d.Detail
+		line := 0
+		if d.Subject != nil {
+			line = d.Subject.Start.Line
+		}
+		shorter := draft.CommentOut(text, line, why)
+		if shorter == nil {
+			return nil, nil, nil, fmt.Errorf("nothing was written: the files would have an error that import does not expect, in line %d: %s", line, why)
+		}
+		text, left = shorter, append(left, why)
+	}
+	return nil, nil, nil, errors.New("nothing was written: the files would have too many errors")
+}
+
+// deriveNCCL removes the settings of NCCL that follow from the files, and remarks on the others as explain does.
+func deriveNCCL(f *fabric.Fabric, in *draft.Input, snaps map[string]*facts.Snapshot) {
+	bare := *f
+	bare.NCCL.Env = nil
+	bare.Hosts = nil
+	for _, h := range f.Hosts {
+		h := *h
+		h.NCCL.Env = nil
+		bare.Hosts = append(bare.Hosts, &h)
+	}
+	said := map[string]bool{}
+	for i := range in.Hosts {
+		n := &in.Hosts[i].Model.NCCL
+		if n.Env == nil {
+			continue
+		}
+		var conf strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(n.Env)) {
+			fmt.Fprintf(&conf, "%s=%s\n", name, n.Env[name])
+		}
+		for _, finding := range explain.Explain("nccl.conf", conf.String(), f, fabric.Invocation{}).Findings {
+			if finding.Severity < env.Note && !said[finding.Wrong] {
+				said[finding.Wrong] = true
+				in.NCCL = append(in.NCCL, strings.TrimSpace(finding.Summary+": "+finding.Wrong+" "+finding.Instead))
+			}
+		}
+		h := bare.Host(in.Hosts[i].Name)
+		derived, _ := nccl.Derive(&bare, h, nccl.AfterApply(h, snaps[in.Hosts[i].Asked]))
+		for _, s := range derived {
+			if n.Env[s.Name] == s.Value && n.Write == nil {
+				delete(n.Env, s.Name)
+			}
+		}
+	}
+}
+
+// asImported returns an error unless the files declare the NICs as they were imported.
+func asImported(f *fabric.Fabric, hosts []draft.Host) error {
+	for _, h := range hosts {
+		for _, n := range h.Model.NICs {
+			got := f.NIC(n.Ref())
+			if got == nil || got.MTU != n.MTU || got.Up != n.Up || !sameAddresses(got.Addresses, n.Addresses) {
+				return fmt.Errorf("nothing was written: the files would declare NIC %s differently from the host; please report this", n.Ref())
+			}
+		}
+	}
+	return nil
+}
+
+func sameAddresses(a, b []netip.Prefix) bool {
+	for _, p := range a {
+		if !slices.Contains(b, p) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// writeNew writes a file that must not exist.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Unwrap(err))
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,82 @@
+package draft
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// clean makes one line of a text for a comment.
+func clean(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+}
+
+// CommentOut turns the innermost block that has the line into a comment, with the reason above it: of a host's blocks the nested one,
+// never the host itself, and for a NIC the link or network that has it. It returns nil if there is no such block.
+func CommentOut(src []byte, line int, why string) []byte {
+	f, diags := hclsyntax.ParseConfig(src, "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil
+	}
+	body, is := f.Body.(*hclsyntax.Body)
+	if !is {
+		return nil
+	}
+	var found *hclsyntax.Block
+	for _, b := range body.Blocks {
+		within := b.Range().Start.Line <= line && line <= b.CloseBraceRange.End.Line
+		switch {
+		case !within:
+		case b.Type == "link" || b.Type == "network" || b.Type == "nccl":
+			found = b
+		case b.Type == "host":
+			for _, in := range b.Body.Blocks {
+				switch inside := in.Range().Start.Line <= line && line <= in.CloseBraceRange.End.Line; {
+				case inside && in.Type == "nic":
+					found = over(src, body, b.Labels, in.Labels)
+				case inside && in.Type != "ssh":
+					found = in
+				}
+			}
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return commented(src, found, why)
+}
+
+// over returns the link or network that names the NIC, or else one with for_each, which may have it.
+func over(src []byte, body *hclsyntax.Body, host, nic []string) (found *hclsyntax.Block) {
+	for _, b := range body.Blocks {
+		if b.Type != "link" && b.Type != "network" || len(host)+len(nic) != 2 {
+			continue
+		}
+		text := string(b.Range().SliceBytes(src))
+		named := strings.Contains(text, host[0]) && regexp.MustCompile(`\b`+regexp.QuoteMeta(nic[0])+`\b`).MatchString(text)
+		if named || found == nil && b.Body.Attributes["for_each"] != nil {
+			found = b
+		}
+	}
+	return found
+}
+
+func commented(src []byte, found *hclsyntax.Block, why string) []byte {
+	lines := strings.SplitAfter(string(src), "\n")
+	var b strings.Builder
+	indent := strings.Repeat(" ", found.Range().Start.Column-1)
+	for i, l := range lines {
+		n := i + 1
+		if n == found.Range().Start.Line {
+			b.WriteString(indent + "# Left out: " + clean(why) + "\n")
+		}
+		if n >= found.Range().Start.Line && n <= found.CloseBraceRange.End.Line {
+			l = indent + "# " + strings.TrimPrefix(l, indent)
+		}
+		b.WriteString(l)
+	}
+	return []byte(b.String())
+}

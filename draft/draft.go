@@ -1,0 +1,517 @@
+// Package draft writes the files of a fabric from the models of running hosts and from what was found out about their cables. It is pure:
+// models in, text out. Hosts that are alike become one block with for_each; so do rails.
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Host is a host that was read.
+type Host struct {
+	Name    string // a name that files can declare, different from those of the other hosts
+	Address string // "": its name
+	User    string // "": ssh's own
+	Model   *fabric.Host
+	Remarks []resource.Remark
+	// Asked is the name of the host in the report.
+	Asked string
+}
+
+// Input is what files are written from.
+type Input struct {
+	Fabric string
+	Hosts  []Host // sorted by name
+	Report *cabling.Report
+	NCCL   []string // remarks on the settings of NCCL
+}
+
+// Write returns the text of the file.
+func Write(in Input) []byte {
+	w := &writer{in: in, printer: &printer{group: map[string]string{}, family: map[string]family{}}, number: map[fabric.NICRef]int{},
+		byLink: map[fabric.NICRef]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{}}
+	w.folder = &folder{printer: w.printer}
+	links := w.links()
+	networks := w.networks()
+	hosts := w.folder.hosts(w.hosts())
+	links = w.folder.fold(links, "link", false, nil)
+	networks = w.folder.fold(networks, "network", false, nil)
+	return w.text(hosts, slices.Concat(links, networks))
+}
+
+type writer struct {
+	in      Input
+	folder  *folder
+	printer *printer
+	number  map[fabric.NICRef]int  // host numbers that networks give
+	byLink  map[fabric.NICRef]bool // a link gives the addresses
+	mtu     map[fabric.NICRef]bool // a link or network gives the MTU
+	// comments are further comments of NICs.
+	comments map[fabric.NICRef][]string
+	left     []string // of what could not be written
+}
+
+func (w *writer) nic(r fabric.NICRef) *fabric.NIC {
+	for _, h := range w.in.Hosts {
+		if h.Name == r.Host {
+			return h.Model.NIC(r.NIC)
+		}
+	}
+	return nil
+}
+
+// end returns the NIC at the end of a cable; false if it was not imported.
+func (w *writer) end(e cabling.End) (fabric.NICRef, bool) {
+	for _, h := range w.in.Hosts {
+		if h.Asked != e.Host {
+			continue
+		}
+		for _, n := range h.Model.NICs {
+			if slices.Contains(e.Netdevs, n.Netdev) {
+				return fabric.NICRef{Host: h.Name, NIC: n.Name}, true
+			}
+		}
+	}
+	return fabric.NICRef{}, false
+}
+
+// links drafts a link for each direct cable. Its name is that of both hosts and of the first end's NIC.
+func (w *writer) links() (out []*block) {
+	if w.in.Report == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, c := range w.in.Report.Cables {
+		a, okA := w.end(c[0])
+		b, okB := w.end(c[1])
+		if !okA || !okB {
+			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))
+			continue
+		}
+		if len(c[0].Netdevs) > 1 {
+			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: each end is several functions of one port; write a link for each pair, with one port_group", c[0], c[1]))
+			continue
+		}
+		x := &block{kind: "link", label: unique(names, a.Host+"-"+b.Host+"-"+a.NIC)}
+		na, nb := w.nic(a), w.nic(b)
+		subnets, swapped := pairSubnets(na, nb)
+		if swapped {
+			a, b = b, a
+		}
+		x.set("endpoints", refs{{NICRef: a}, {NICRef: b}})
+		if len(subnets) > 0 {
+			x.set("subnet", subnetText(subnets))
+			w.byLink[a], w.byLink[b] = true, true
+		}
+		w.sharedMTU(x, a, b)
+		out = append(out, x)
+	}
+	return out
+}
+
+// sharedMTU gives a link or network the MTU that all its NICs have.
+func (w *writer) sharedMTU(x *block, all ...fabric.NICRef) {
+	mtu := w.nic(all[0]).MTU
+	for _, r := range all {
+		if w.nic(r).MTU != mtu || mtu == 0 {
+			return
+		}
+	}
+	x.set("mtu", literal(cty.NumberIntVal(int64(mtu))))
+	for _, r := range all {
+		w.mtu[r] = true
+	}
+}
+
+func subnetText(subnets []netip.Prefix) text {
+	if len(subnets) == 1 {
+		return quoted(subnets[0].String())
+	}
+	return list(subnets)
+}
+
+// pairSubnets returns the subnets that give two ends exactly their addresses, one for each family; none if there are no such ones.
+// swapped: the second end has the first addresses.
+func pairSubnets(a, b *fabric.NIC) (out []netip.Prefix, swapped bool) {
+	if len(a.Addresses) != len(b.Addresses) || len(a.Addresses) == 0 || !onePerFamily(a) {
+		return nil, false
+	}
+	for i, p := range sorted(a.Addresses) {
+		q := sorted(b.Addresses)[i]
+		first, second := usable(p.Masked())
+		here := p.Addr() == second
+		if p.Masked() != q.Masked() || p.Bits() != q.Bits() || i > 0 && here != swapped ||
+			!slices.Contains([][2]netip.Addr{{first, second}, {second, first}}, [2]netip.Addr{p.Addr(), q.Addr()}) {
+			return nil, false
+		}
+		swapped = here
+		out = append(out, p.Masked())
+	}
+	return out, swapped
+}
+
+func sorted(all []netip.Prefix) []netip.Prefix {
+	return slices.SortedFunc(slices.Values(all), func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+}
+
+func onePerFamily(n *fabric.NIC) bool {
+	count := map[bool]int{}
+	for _, p := range n.Addresses {
+		count[p.Addr().Is4()]++
+	}
+	return count[true] <= 1 && count[false] <= 1
+}
+
+// usable returns the first two usable addresses of a subnet: both of a /31 or /127, else those behind its own.
+func usable(p netip.Prefix) (first, second netip.Addr) {
+	first = p.Addr()
+	if p.Bits() < p.Addr().BitLen()-1 {
+		first = first.Next()
+	}
+	return first, first.Next()
+}
+
+// networks drafts a network for each segment, under the name of its NICs.
+func (w *writer) networks() (out []*block) {
+	if w.in.Report == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, s := range w.in.Report.Segments {
+		var members []fabric.NICRef
+		for _, e := range s.Ends {
+			if r, ok := w.end(e); ok {
+				members = append(members, r)
+			}
+		}
+		if len(members) < 2 {
+			continue
+		}
+		slices.SortFunc(members, func(a, b fabric.NICRef) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.NIC, b.NIC)) })
+		name := members[0].NIC
+		if slices.ContainsFunc(members, func(r fabric.NICRef) bool { return r.NIC != name }) {
+			name = "segment"
+		}
+		x := &block{kind: "network", label: unique(names, name)}
+		var all refs
+		for _, r := range members {
+			all = append(all, ref{NICRef: r})
+		}
+		x.set("members", all)
+		if subnets, numbers := w.sharedSubnets(members); subnets != nil {
+			x.set("subnet", subnetText(subnets))
+			for i, r := range members {
+				w.number[r] = numbers[i]
+			}
+		}
+		w.sharedMTU(x, members...)
+		out = append(out, x)
+	}
+	return out
+}
+
+// sharedSubnets returns the subnets, one for each family, in which each member has exactly the address of its number.
+func (w *writer) sharedSubnets(members []fabric.NICRef) (subnets []netip.Prefix, numbers []int) {
+	for _, r := range members {
+		n := w.nic(r)
+		if len(n.Addresses) == 0 || !onePerFamily(n) {
+			return nil, nil
+		}
+		var own []netip.Prefix
+		number := 0
+		for i, p := range sorted(n.Addresses) {
+			own = append(own, p.Masked())
+			at, ok := offset(p)
+			if !ok || i > 0 && at != number {
+				return nil, nil
+			}
+			number = at
+		}
+		if subnets == nil {
+			subnets = own
+		}
+		if !slices.Equal(own, subnets) {
+			return nil, nil
+		}
+		numbers = append(numbers, number)
+	}
+	return subnets, numbers
+}
+
+// offset returns the number of an address in its subnet. It is from 1 to 65535.
+func offset(p netip.Prefix) (int, bool) {
+	base, raw := p.Masked().Addr().AsSlice(), p.Addr().AsSlice()
+	n := 0
+	for i := range raw {
+		d := int(raw[i]) - int(base[i])
+		if d != 0 && i < len(raw)-2 {
+			return 0, false
+		}
+		n = n<<8 + d
+	}
+	return n, n > 0
+}
+
+func unique(taken map[string]bool, name string) string {
+	out := name
+	for n := 2; taken[out]; n++ {
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+	taken[out] = true
+	return out
+}
+
+// hosts drafts the host blocks.
+func (w *writer) hosts() (out []*block) {
+	for _, h := range w.in.Hosts {
+		b := &block{kind: "host", label: h.Name}
+		if h.Address != "" && h.Address != h.Name {
+			b.set("address", quoted(h.Address))
+		}
+		if len(h.Model.Sysctl) > 0 {
+			b.set("sysctl", settings(h.Model.Sysctl))
+		}
+		if h.User != "" && !w.oneUser() {
+			s := &block{kind: "ssh"}
+			s.set("user", quoted(h.User))
+			b.blocks = append(b.blocks, s)
+		}
+		for _, n := range h.Model.NICs {
+			b.blocks = append(b.blocks, w.nicBlock(h, n))
+		}
+		for _, m := range h.Model.Routes {
+			x := &block{kind: "route", label: m.Name}
+			x.set("nic", ref{NICRef: fabric.NICRef{NIC: m.NIC.NIC}})
+			w.route(x, m.Route)
+			b.blocks = append(b.blocks, x)
+		}
+		for _, p := range h.Model.Policy {
+			b.blocks = append(b.blocks, w.policy(h, p))
+		}
+		if !w.oneNCCL() && h.Model.NCCL.Env != nil {
+			b.blocks = append(b.blocks, ncclBlock(h.Model.NCCL))
+		}
+		for _, x := range h.Model.RXE {
+			in := &block{kind: "rxe", label: x.Name}
+			in.set("nic", ref{NICRef: fabric.NICRef{NIC: x.NIC.NIC}})
+			if !x.Persist {
+				in.set("persist", text("false"))
+			}
+			b.blocks = append(b.blocks, in)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// oneUser reports whether all hosts have one login.
+func (w *writer) oneUser() bool {
+	return !slices.ContainsFunc(w.in.Hosts, func(h Host) bool { return h.User != w.in.Hosts[0].User })
+}
+
+// oneNCCL reports whether all hosts have the same settings of NCCL.
+func (w *writer) oneNCCL() bool {
+	return !slices.ContainsFunc(w.in.Hosts, func(h Host) bool {
+		a, b := h.Model.NCCL, w.in.Hosts[0].Model.NCCL
+		return (a.Env == nil) != (b.Env == nil) || !maps.Equal(a.Env, b.Env) || (a.Write == nil) != (b.Write == nil)
+	})
+}
+
+// nccl is the block of the settings that all hosts have.
+func (w *writer) nccl() []*block {
+	if len(w.in.Hosts) == 0 || !w.oneNCCL() || w.in.Hosts[0].Model.NCCL.Env == nil {
+		return nil
+	}
+	b := ncclBlock(w.in.Hosts[0].Model.NCCL)
+	b.comments = append(b.comments, w.in.NCCL...)
+	return []*block{b}
+}
+
+func ncclBlock(n fabric.NCCL) *block {
+	b := &block{kind: "nccl"}
+	if len(n.Env) > 0 {
+		b.set("env", settings(n.Env))
+	}
+	if n.Write != nil {
+		b.comments = append(b.comments, "somebody else wrote the file: write = false leaves it to them")
+		b.set("write", text("false"))
+	}
+	return b
+}
+
+func (w *writer) nicBlock(h Host, n *fabric.NIC) *block {
+	at := fabric.NICRef{Host: h.Name, NIC: n.Name}
+	b := &block{kind: "nic", label: n.Name, comments: w.comments[at]}
+	for _, r := range h.Remarks {
+		if r.NIC == n.Name && !r.Left {
+			b.comments = append(b.comments, r.Text)
+		}
+	}
+	b.set("netdev", quoted(n.Netdev))
+	if !n.Up {
+		b.set("up", text("false"))
+	}
+	switch number := w.number[at]; {
+	case number > 0:
+		b.set("host_number", literal(cty.NumberIntVal(int64(number))))
+	case n.AddressesSet && !w.byLink[at]:
+		b.set("addresses", list(n.Addresses))
+	}
+	if n.MTU != 0 && !w.mtu[at] {
+		b.set("mtu", literal(cty.NumberIntVal(int64(n.MTU))))
+	}
+	if n.AcceptRA != nil {
+		b.set("accept_ra", text(fmt.Sprint(*n.AcceptRA)))
+	}
+	if n.IPv6LinkLocal != "" && n.IPv6LinkLocal != "keep" {
+		b.set("ipv6_link_local", quoted(n.IPv6LinkLocal))
+	}
+	if len(n.Sysctl) > 0 {
+		b.set("sysctl", settings(n.Sysctl))
+	}
+	if !n.Persist {
+		b.set("persist", text("false"))
+	}
+	return b
+}
+
+func (w *writer) route(b *block, r fabric.Route) {
+	to := quoted(r.To.String())
+	if r.To.Bits() == 0 && r.Via.IsValid() {
+		to = quoted("default")
+	}
+	b.set("to", to)
+	if r.Via.IsValid() {
+		b.set("via", quoted(r.Via.String()))
+	}
+	if r.Src.IsValid() {
+		b.set("src", quoted(r.Src.String()))
+	}
+	if r.OnLink {
+		b.set("on_link", text("true"))
+	}
+	if r.Metric != 0 {
+		b.set("metric", literal(cty.NumberIntVal(int64(r.Metric))))
+	}
+}
+
+// rulePriority is the priority of a policy_route that declares none, less its table.
+const rulePriority = 10000
+
+func (w *writer) policy(h Host, p *fabric.PolicyRoute) *block {
+	b := &block{kind: "policy_route", label: p.Name}
+	b.set("nic", ref{NICRef: fabric.NICRef{NIC: p.NIC.NIC}})
+	if p.From.IsValid() {
+		b.set("from", w.from(h, p))
+	}
+	if p.To.IsValid() {
+		b.set("to", quoted(p.To.String()))
+	}
+	b.set("table", literal(cty.NumberIntVal(int64(p.Table))))
+	if p.Priority != rulePriority+p.Table {
+		b.set("priority", literal(cty.NumberIntVal(int64(p.Priority))))
+	}
+	for _, r := range p.Routes {
+		in := &block{kind: "route"}
+		w.route(in, r)
+		b.blocks = append(b.blocks, in)
+	}
+	return b
+}
+
+// from is the NIC's own first address as a reference to it, and any other as it is.
+func (w *writer) from(h Host, p *fabric.PolicyRoute) expr {
+	n := h.Model.NIC(p.NIC.NIC)
+	for _, of := range []struct {
+		attr string
+		four bool
+	}{{"ip", true}, {"ip6", false}} {
+		i := -1
+		if n != nil {
+			i = slices.IndexFunc(n.Addresses, func(a netip.Prefix) bool { return a.Addr().Is4() == of.four })
+		}
+		if i >= 0 && p.From == netip.PrefixFrom(n.Addresses[i].Addr(), n.Addresses[i].Addr().BitLen()) {
+			return ref{NICRef: fabric.NICRef{NIC: n.Name}, attr: of.attr}
+		}
+	}
+	return quoted(p.From.String())
+}
+
+// text writes the file.
+func (w *writer) text(hosts, rest []*block) []byte {
+	p := w.printer
+	fmt.Fprintf(&p.Builder, "# Imported from running hosts. NICs are named by their order on the PCI bus.\n")
+	fmt.Fprintf(&p.Builder, "fabric %q {}\n\n", w.in.Fabric)
+	if len(w.in.Hosts) > 0 && w.in.Hosts[0].User != "" && w.oneUser() {
+		fmt.Fprintf(&p.Builder, "ssh {\n  user = %s\n}\n\n", string(quoted(w.in.Hosts[0].User)))
+	}
+	for _, b := range w.nccl() {
+		p.block(b, "")
+		fmt.Fprintln(&p.Builder)
+	}
+	if locals := w.folder.used(slices.Concat(hosts, rest)); len(locals) > 0 {
+		fmt.Fprintln(&p.Builder, "locals {")
+		for _, l := range locals {
+			l.write(&p.Builder)
+		}
+		fmt.Fprint(&p.Builder, "}\n\n")
+	}
+	for i, b := range slices.Concat(hosts, rest) {
+		if i > 0 {
+			fmt.Fprintln(&p.Builder)
+		}
+		p.at = b.label
+		if b.each != nil && b.kind == "host" {
+			p.at = b.each.keys[0]
+		}
+		p.block(b, "")
+	}
+	w.notImported(p)
+	return hclwrite.Format([]byte(p.String()))
+}
+
+// notImported lists what the files do not say, each text once with the hosts that it is about.
+func (w *writer) notImported(p *printer) {
+	hosts := map[string][]string{}
+	for _, h := range w.in.Hosts {
+		for _, r := range h.Remarks {
+			if !r.Left {
+				continue
+			}
+			text := r.Text
+			if r.NIC != "" {
+				text = r.NIC + ": " + text
+			}
+			hosts[text] = append(hosts[text], h.Name)
+		}
+	}
+	if len(hosts)+len(w.left) == 0 {
+		return
+	}
+	fmt.Fprint(&p.Builder, "\n# On the hosts, but not in these files:\n")
+	for _, text := range slices.Sorted(maps.Keys(hosts)) {
+		fmt.Fprintf(&p.Builder, "# - %s: %s\n", clean(names(hosts[text])), clean(text))
+	}
+	for _, text := range w.left {
+		fmt.Fprintf(&p.Builder, "# - %s\n", clean(text))
+	}
+}
+
+// names lists hosts, the first few by name.
+func names(hosts []string) string {
+	if len(hosts) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(hosts[:2], ", "), len(hosts)-2)
+	}
+	return strings.Join(hosts, ", ")
+}

@@ -1,0 +1,180 @@
+package draft
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// load loads a text as files are loaded.
+func load(t *testing.T, text []byte) *fabric.Fabric {
+	t.Helper()
+	f, _, diags := config.Load("/nowhere/fabric.hcl", config.Options{Overlay: map[string][]byte{"/nowhere/fabric.hcl": text}})
+	if diags.HasErrors() {
+		t.Fatalf("%v in\n%s", diags, text)
+	}
+	return f
+}
+
+func nicOf(name, netdev string, mtu int, addresses ...string) *fabric.NIC {
+	n := &fabric.NIC{Name: name, Netdev: netdev, Up: true, Persist: true, MTU: mtu, IPv6LinkLocal: "keep"}
+	for _, a := range addresses {
+		n.Addresses, n.AddressesSet = append(n.Addresses, netip.MustParsePrefix(a)), true
+	}
+	return n
+}
+
+func end(host, netdev string) cabling.End { return cabling.End{Host: host, Netdevs: []string{netdev}} }
+
+// cluster is a rail-optimised cluster, as language.md has it: one subnet and one table for each rail.
+func cluster(hosts, rails int) Input {
+	in := Input{Fabric: "cluster", Report: &cabling.Report{Segments: make([]cabling.Segment, rails)}}
+	for i := range hosts {
+		name := fmt.Sprintf("gpu%02d", i+1)
+		h := Host{Name: name, Asked: name, Address: fmt.Sprintf("10.0.0.%d", 100+i), User: "root", Model: &fabric.Host{}}
+		for r := range rails {
+			n := nicOf(fmt.Sprintf("rail%d", r), fmt.Sprintf("eth%d", r), 9000, fmt.Sprintf("10.10.%d.%d/24", r, i+1))
+			h.Model.NICs = append(h.Model.NICs, n)
+			h.Model.Policy = append(h.Model.Policy, &fabric.PolicyRoute{Name: n.Name, NIC: fabric.NICRef{NIC: n.Name}, Table: 100 + r, Priority: 10100 + r,
+				From:   netip.PrefixFrom(n.Addresses[0].Addr(), 32),
+				Routes: []fabric.Route{{To: netip.MustParsePrefix("10.10.0.0/16"), Via: netip.MustParseAddr(fmt.Sprintf("10.10.%d.254", r))}}})
+			in.Report.Segments[r].Ends = append(in.Report.Segments[r].Ends, end(name, n.Netdev))
+		}
+		h.Remarks = []resource.Remark{{Left: true, Text: "mgmt0 carries your connection: it is never imported"}}
+		in.Hosts = append(in.Hosts, h)
+	}
+	return in
+}
+
+// TestSixteenHostsWithEightRailsAreAPage: under 60 lines, and they declare what the hosts have.
+func TestSixteenHostsWithEightRailsAreAPage(t *testing.T) {
+	in := cluster(16, 8)
+	text := Write(in)
+	if n := strings.Count(string(text), "\n"); n >= 60 {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	f := load(t, text)
+	if len(f.Hosts) != 16 || len(f.Networks) != 8 {
+		t.Fatalf("%d hosts, %d networks", len(f.Hosts), len(f.Networks))
+	}
+	for _, h := range in.Hosts {
+		got := f.Host(h.Name)
+		if got.Address != h.Address || got.SSH.User != "root" {
+			t.Errorf("host %s is at %s@%s", h.Name, got.SSH.User, got.Address)
+		}
+		for i, n := range h.Model.NICs {
+			g := got.NICs[i]
+			if g.Name != n.Name || g.Netdev != n.Netdev || g.MTU != n.MTU || len(g.Addresses) != 1 || g.Addresses[0] != n.Addresses[0] {
+				t.Errorf("%s is %+v", n.Name, g)
+			}
+			p := got.Policy[i]
+			if want := h.Model.Policy[i]; p.From != want.From || p.Table != want.Table || p.Priority != want.Priority || p.Routes[0].Via != want.Routes[0].Via {
+				t.Errorf("policy route of %s is %+v", n.Name, p)
+			}
+		}
+	}
+}
+
+// TestAPairIsWrittenAsAPersonWould: the whole file.
+func TestAPairIsWrittenAsAPersonWould(t *testing.T) {
+	in := Input{Fabric: "pair", Report: &cabling.Report{Cables: [][2]cabling.End{{end("10.0.0.11", "ens19f0np0"), end("10.0.0.12", "ens19f0np0")}}}}
+	for i, name := range []string{"a", "b"} {
+		h := Host{Name: name, Asked: fmt.Sprintf("10.0.0.1%d", i+1), Address: fmt.Sprintf("10.0.0.1%d", i+1), User: name, Model: &fabric.Host{
+			NICs: []*fabric.NIC{nicOf("rail0", "ens19f0np0", 9000, fmt.Sprintf("192.168.88.%d/30", i+1)), nicOf("rail1", "ens19f1np1", 0, "10.1.1.1/24")},
+			RXE:  []*fabric.RXE{{Name: "rxe0", NIC: fabric.NICRef{NIC: "rail0"}, Persist: true}},
+		}}
+		h.Model.NICs[0].Persist = false
+		h.Model.NICs[1].Addresses[0] = netip.MustParsePrefix(fmt.Sprintf("10.1.%d.1/24", i))
+		h.Remarks = []resource.Remark{{NIC: "rail0", Text: "not persistent here: /etc/netplan/99-hand.yaml configures it"}, {NIC: "rail1", Left: true, Text: "route\n}: odd"}}
+		in.Hosts = append(in.Hosts, h)
+	}
+	const want = `# Imported from running hosts. NICs are named by their order on the PCI bus.
+fabric "pair" {}
+
+locals {
+  hosts = {
+    a = { address = "10.0.0.11", user = "a", addresses = ["10.1.0.1/24"] }
+    b = { address = "10.0.0.12", user = "b", addresses = ["10.1.1.1/24"] }
+  }
+}
+
+host "node" {
+  for_each = local.hosts
+  address  = each.value.address
+  ssh {
+    user = self.value.user
+  }
+  # not persistent here: /etc/netplan/99-hand.yaml configures it
+  nic "rail0" {
+    netdev  = "ens19f0np0"
+    persist = false
+  }
+  nic "rail1" {
+    netdev    = "ens19f1np1"
+    addresses = self.value.addresses
+  }
+  rxe "rxe0" {
+    nic = nic.rail0
+  }
+}
+
+link "a-b-rail0" {
+  endpoints = [host.node["a"].nic.rail0, host.node["b"].nic.rail0]
+  subnet    = "192.168.88.0/30"
+  mtu       = 9000
+}
+
+# On the hosts, but not in these files:
+# - a, b: rail1: route }: odd
+`
+	got := Write(in)
+	if string(got) != want {
+		t.Errorf("%s", got)
+	}
+	load(t, got)
+}
+
+// TestABlockThatIsWrongIsCommentedOut: the innermost one, with its reason on one line.
+func TestABlockThatIsWrongIsCommentedOut(t *testing.T) {
+	const text = "host \"a\" {\n  nic \"x\" {\n    netdev = \"x\"\n  }\n  route \"r\" {\n    to = \"10.0.0.0/8\"\n  }\n}\n\nlink \"l\" {\n}\n"
+	if got := string(CommentOut([]byte(text), 6, "a\nb")); !strings.Contains(got, "  # Left out: a b\n  # route \"r\" {\n  #   to = \"10.0.0.0/8\"\n  # }\n}\n") {
+		t.Error(got)
+	}
+	if got := string(CommentOut([]byte(text), 10, "why")); !strings.HasSuffix(got, "# Left out: why\n# link \"l\" {\n# }\n") {
+		t.Error(got)
+	}
+	const cabled = "host \"a\" {\n  nic \"x\" {\n  }\n}\nlink \"l\" {\n  endpoints = [host.a.nic.xy, host.b.nic.x]\n}\nlink \"m\" {\n  endpoints = [host.b.nic.y, host.b.nic.y]\n}\n"
+	if got := string(CommentOut([]byte(cabled), 2, "why")); !strings.Contains(got, "}\n# Left out: why\n# link \"l\" {\n#   endpoints") || !strings.Contains(got, "\nlink \"m\"") {
+		t.Error(got)
+	}
+	for _, line := range []int{1, 3, 9, 99} { // a host and its NICs stay
+		if got := CommentOut([]byte(text), line, "why"); got != nil {
+			t.Errorf("line %d: %s", line, got)
+		}
+	}
+}
+
+// TestTextOfHostsIsNoHCL: what a host says is a value or a comment, never an expression.
+func TestTextOfHostsIsNoHCL(t *testing.T) {
+	evil := "${file(\"/etc/passwd\")}\"\n}\n%{ for"
+	n := nicOf("rail0", "eth0", 0)
+	n.Sysctl = map[string]string{"ipv4.conf.arp_ignore": evil}
+	in := Input{Fabric: "evil", Hosts: []Host{{Name: "a", Asked: "a", Model: &fabric.Host{NICs: []*fabric.NIC{n}, Sysctl: map[string]string{"net.ipv4.ip_forward": "1"}},
+		Remarks: []resource.Remark{{Left: true, Text: evil}, {NIC: "rail0", Text: evil}}}}}
+	text := Write(in)
+	if f, _, diags := config.Load("/nowhere/f.hcl", config.Options{Overlay: map[string][]byte{"/nowhere/f.hcl": text}}); !diags.HasErrors() &&
+		f.Hosts[0].NICs[0].Sysctl["ipv4.conf.arp_ignore"] != evil {
+		t.Errorf("it became %q in\n%s", f.Hosts[0].NICs[0].Sysctl, text)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "passwd") && !strings.Contains(line, "#") && !strings.Contains(line, "$${") {
+			t.Errorf("%s", line)
+		}
+	}
+}

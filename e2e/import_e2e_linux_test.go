@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestImportedFabricsAreThoseOfTheHosts: a random fabric is applied and imported. The plan of the imported files is empty, fmt changes
+// nothing in them, and applied on fresh hosts they give the same kernel state. FABRICFORM_SEED runs one case.
+func TestImportedFabricsAreThoseOfTheHosts(t *testing.T) {
+	together(t)
+	seeds := 6
+	if full() {
+		seeds = 200
+	}
+	which := make([]uint64, seeds)
+	for i := range which {
+		which[i] = uint64(i)
+	}
+	if one, err := strconv.ParseUint(os.Getenv("FABRICFORM_SEED"), 10, 64); err == nil {
+		which = []uint64{one}
+	}
+	var fabrics, refused, hosts, wrote, imported atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("figure: %d fabrics of %d hosts imported, %d could not be applied; %.1f lines of HCL a host where %.1f were written by hand",
+			fabrics.Load(), hosts.Load(), refused.Load(), float64(imported.Load())/float64(hosts.Load()), float64(wrote.Load())/float64(hosts.Load()))
+		if imported.Load()*2 > wrote.Load()*3 {
+			t.Errorf("%d lines were imported where %d were written", imported.Load(), wrote.Load())
+		}
+	})
+	for _, seed := range which {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			d := newDraft(rand.New(rand.NewPCG(seed, 22)), fmt.Sprintf("import-%d", seed))
+			dir := t.TempDir()
+			file := filepath.Join(dir, "by-hand.hcl")
+			write := func(text string) {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(d.text(true))
+			first := filepath.Join(dir, "first")
+			t.Cleanup(func() { try(t, first, "lab", "down", file) })
+			try(t, first, "lab", "up", "-sshd", sshd, file).want(t, 0)
+			write(d.text(false))
+			if a := try(t, first, "apply", "-lab", "-auto-approve", "-no-verify", file); a.code != 0 {
+				refused.Add(1)
+				return
+			}
+			to := filepath.Join(dir, "imported")
+			try(t, first, "import", "-lab", "-listen=1s", "-out", to, file).want(t, 0, "Wrote ")
+			text, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("by hand:\n%s\nimported:\n%s", d.text(false), text)
+			emptyButComments(t, try(t, first, "plan", "-lab", "-detailed-exitcode", to))
+			try(t, first, "fmt", "-check", to).want(t, 0)
+			fabrics.Add(1)
+			hosts.Add(int64(len(d.hosts)))
+			wrote.Add(codeLines(d.text(false)))
+			imported.Add(codeLines(string(text)))
+
+			second := filepath.Join(dir, "second")
+			t.Cleanup(func() { try(t, second, "lab", "down", to) })
+			try(t, second, "lab", "up", "-sshd", sshd, to).want(t, 0)
+			try(t, second, "apply", "-lab", "-auto-approve", "-no-verify", to).want(t, 0)
+			was, is := kernelStates(t, first, d.name), kernelStates(t, second, d.name)
+			for host, before := range was {
+				for name, thing := range before {
+					if got, there := is[host][name]; !there || got.value != thing.value {
+						t.Errorf("host %s: %s was %q, and is %q", host, name, thing.value, got.value)
+					}
+				}
+				for name, thing := range is[host] {
+					if _, there := before[name]; !there {
+						t.Errorf("host %s: %s is new: %q", host, name, thing.value)
+					}
+				}
+			}
+		})
+	}
+}
+
+// emptyButComments fails unless the plan is empty. The comments of nccl.conf name NICs as the files do, so that this file may change, but
+// none of its settings.
+func emptyButComments(t *testing.T, a answer) {
+	t.Helper()
+	if a.code == 0 {
+		return
+	}
+	for line := range strings.Lines(a.out) {
+		line = strings.TrimSpace(line)
+		sign, _, _ := strings.Cut(line, " ")
+		if strings.Contains("~+-✗", sign) && sign != "" && !strings.HasPrefix(line, "~ nccl.file") && !strings.HasPrefix(line, "~ file /etc/nccl.conf ") {
+			t.Fatalf("the plan has a change: %s", line)
+		}
+	}
+	if a.code != 2 {
+		t.Fatalf("exit %d", a.code)
+	}
+}
+
+// codeLines counts the lines that declare something.
+func codeLines(text string) (n int64) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
+}
+
+// apart are things that differ between two hosts that were configured alike: hardware addresses, what the kernel makes of them, its own
+// routes to local addresses, which come and go with the carrier (the cable of a NIC that is down is not found), and files, whose comments
+// name the blocks.
+var apart = regexp.MustCompile(`( mac| index| master| queue length|fe80::.*|address_gen.*)$|^file |ff00::|stable_secret|^kernel's route (255 |.*fe80)|^sysctl net/(ipv6/route|netfilter|ipv4/tcp_fastopen)`)
+
+func kernelStates(t *testing.T, state_, fabric string) map[string]state {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(state_, "fabricform", "lab", fabric, "lab.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lab struct {
+		Hosts map[string]struct{ Process struct{ PID int } }
+	}
+	if err := json.Unmarshal(raw, &lab); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]state{}
+	for host, h := range lab.Hosts {
+		k, err := openKernel(host, h.Process.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.close()
+		if err := k.settle(); err != nil {
+			t.Log(err) // a NIC without a cable never runs
+		}
+		s, err := k.look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range s {
+			if apart.MatchString(name) || strings.Contains(name, "address fe80") {
+				delete(s, name)
+			}
+		}
+		out[host] = s
+	}
+	return out
+}
+
+// TestHandMadeHostsAreImportedWithTheirTraps: two servers as field notes leave them. Both cables are in one subnet, nccl.conf has a quoted
+// value, and one host has a bridge and a learned route. The traps are named, the files load, and their plan is empty.
+func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
+	together(t)
+	dir := t.TempDir()
+	bare := filepath.Join(dir, "bare.hcl")
+	text := `fabric "handmade" {}`
+	for _, host := range []string{"a", "b"} {
+		text += fmt.Sprintf("\nhost %q {\n  address = \"10.0.0.1%d\"\n  nic \"x\" { netdev = \"ens19f0np0\" }\n  nic \"y\" { netdev = \"ens19f1np1\" }\n  nic \"z\" { netdev = \"xgbe0\" }\n}\n", host, len(text)%7)
+	}
+	for _, nic := range []string{"x", "y", "z"} {
+		text += fmt.Sprintf("link %q { endpoints = [host.a.nic.%s, host.b.nic.%[2]s] }\n", nic, nic)
+	}
+	if err := os.WriteFile(bare, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := labUpFor(t, bare)
+	run := func(host string, commands ...string) {
+		t.Helper()
+		inside(t, state, bare, host, "sh", "-ec", strings.Join(commands, "\n"))
+	}
+	for i, host := range []string{"a", "b"} {
+		run(host, fmt.Sprintf("ip addr add 192.168.88.%d/24 dev ens19f0np0", i+1), "ip link set ens19f0np0 up",
+			fmt.Sprintf("ip addr add 192.168.88.%d/24 dev ens19f1np1", 11*(i+1)), "ip link set ens19f1np1 up",
+			fmt.Sprintf("ip addr add 192.168.0.%d/24 dev xgbe0", i+2), "ip link set xgbe0 up mtu 4200",
+			fmt.Sprintf("ip route add 10.0.0.0/8 via 192.168.0.1 dev xgbe0 src 192.168.0.%d table 100", i+2),
+			fmt.Sprintf("ip rule add priority 10000 from 192.168.0.%d lookup 100", i+2),
+			"ip link add br7 type bridge", "ip route add 172.30.0.0/16 via 192.168.0.1 dev xgbe0 proto bgp",
+			"printf 'NCCL_IB_GID_INDEX=3\\nNCCL_DEBUG=\"INFO\"\\n' > /etc/nccl.conf")
+	}
+	to := filepath.Join(dir, "imported")
+	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "left out: Two direct links in one subnet", "Wrote ")
+	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", raw)
+	for _, want := range []string{"# link ", "br7 is a bridge: not imported", "route 172.30.0.0/16 via 192.168.0.1 dev xgbe0: it was learned (protocol 186)",
+		"write = false", "Quotes become part of the value", "from     = nic.", "priority = 10000", "mgmt0 carries your connection"} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("%q is not in the file", want)
+		}
+	}
+	try(t, state, "plan", "-lab=handmade", "-detailed-exitcode", to).want(t, 0, "No changes")
+	try(t, state, "fmt", "-check", to).want(t, 0)
+
+	before := inside(t, state, bare, "a", "sh", "-c", "ip addr; ip route show table all; ip rule; find /etc/nccl.conf /var/lib/fabricform -type f | xargs cksum")
+	try(t, state, "import", "-lab", "-listen=1s", "-out", to, bare).want(t, 1, "it has files of a fabric (fabric.hcl), which import never changes")
+	try(t, state, "import", "-lab=handmade", "-persist", "-listen=1s", "-json", "-out", filepath.Join(dir, "again"), "a", "b").want(t, 0, `"hosts": 2`)
+	after := inside(t, state, bare, "a", "sh", "-c", "ip addr; ip route show table all; ip rule; find /etc/nccl.conf /var/lib/fabricform -type f | xargs cksum")
+	if before != after {
+		t.Errorf("an import changed the host:\n%s\n%s", before, after)
+	}
+}

@@ -1,0 +1,19 @@
+package view
+
+// Imported is what an import wrote.
+type Imported struct {
+	Files    []string `json:"files"`
+	Hosts    int      `json:"hosts"`
+	Links    int      `json:"links"`
+	Networks int      `json:"networks"`
+	// LeftOut says why blocks became comments.
+	LeftOut []string `json:"left_out,omitempty"`
+}
+
+// ImportJSON prints an import as JSON.
+func (p *Printer) ImportJSON(i Imported) error {
+	return p.printIndented(struct {
+		Format int `json:"format"`
+		Imported
+	}{EventFormat, i})
+}
