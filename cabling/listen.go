@@ -134,3 +134,27 @@ func (r *round) collect(host string) error {
 	r.answers.Heard[host] = heard
 	return err
 }
+
+// HeardBy returns the ports that heard frames of a port, without the functions of its own physical port: those that heard both kinds, and
+// those that heard the broadcasts alone.
+func (a *Answers) HeardBy(s *Survey, of Port) (both, some []Port) {
+	number := slices.IndexFunc(s.Ports, func(p SurveyPort) bool { return p.Port == of })
+	for _, at := range s.Ports {
+		if number < 0 || at.Port == of || at.Host == of.Host && slices.Contains(s.Ports[number].Twins, at.Netdev) {
+			continue
+		}
+		var heard sound
+		for _, p := range a.Heard[at.Host].Probes {
+			if p.Netdev == at.Netdev && int64(p.Number) == int64(number) {
+				heard.group, heard.broadcast = heard.group || p.Group, heard.broadcast || !p.Group
+			}
+		}
+		switch {
+		case heard.both():
+			both = append(both, at.Port)
+		case heard.broadcast:
+			some = append(some, at.Port)
+		}
+	}
+	return both, some
+}

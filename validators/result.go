@@ -61,6 +61,8 @@ type Result struct {
 	Skipped    SkipReason `json:"skip_reason,omitempty"`
 	Cause      string     `json:"cause,omitempty"`
 	Cure       string     `json:"cure,omitempty"`
+	// Diff has lines of the files as they are (-) and as they would be right (+), below the place that they are of (@@).
+	Diff []string `json:"diff,omitempty"`
 }
 
 // SubjectKind is the kind of a subject.

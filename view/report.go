@@ -194,7 +194,7 @@ func verified(results []validators.Result, part bool) string {
 	}
 	declared := []validators.Check{validators.CheckQoS, validators.CheckWorkload} // they have no results if the files declare nothing for them
 	for _, row := range validators.Table {
-		if !row.OfHosts && !slices.Contains(declared, row.Name) && !asked[row.Name] {
+		if !row.OfHosts && !row.Name.OnlyNamed() && !slices.Contains(declared, row.Name) && !asked[row.Name] {
 			what = "Verified"
 		}
 	}
@@ -309,5 +309,8 @@ func (p *Printer) result(r validators.Result) {
 	p.Linef("%s", line)
 	if why := Why(r); why != "" {
 		p.Linef("      %s", why)
+	}
+	for _, line := range r.Diff {
+		p.Linef("      %s", line)
 	}
 }
