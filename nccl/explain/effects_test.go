@@ -40,6 +40,7 @@ func TestEffectsAreNotCauses(t *testing.T) {
 		{lostPackets + flushed, map[string]env.Severity{"Packets are lost, or the peer is gone": env.Error, "Flushed after another error": env.Note}, "from the error in line 1: read"},
 		{flushed, map[string]env.Severity{"Flushed after another error": env.Error}, "The first error is not in these lines."},
 		{noMemory + lostPackets, map[string]env.Severity{"GPU memory is full": env.Error, "Packets are lost, or the peer is gone": env.Warning}, "It may follow from the error in line 1."},
+		{lostPackets + "a:1:2 [0] init.cu:194 NCCL WARN Cuda failure 'an illegal memory access was encountered'\n", map[string]env.Severity{"Packets are lost, or the peer is gone": env.Error, "A CUDA kernel failed": env.Note}, "from the error in line 1: read"}, // NVIDIA/nccl-tests/issues/24
 		{"a:1:2 [0] transport/net_ib.cc:9 NCCL WARN NET/IB : mlx5_0:1 Got async error event: GID table change\n" + lostPackets, map[string]env.Severity{"An address of a NIC changed": env.Warning, "Packets are lost, or the peer is gone": env.Error}, "Line 1 may be the reason"},
 		{strings.NewReplacer("%r", "0", "%s", "5").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Error, "Ranks wait in different collectives": -1}, "The timeout is an effect, not the cause."},
 		{strings.NewReplacer("%r", "0", "%s", "96120").Replace(watchdogLine) + strings.NewReplacer("%r", "7", "%s", "64088").Replace(watchdogLine), map[string]env.Severity{"Ranks wait in different collectives": env.Error}, "ALLREDUCE number 64088: rank 7"},

@@ -3,6 +3,8 @@ package explain
 import "strings"
 
 const (
+	kernelFailed = "A CUDA kernel failed"
+
 	driver  = "Install a driver for this CUDA, or software built for an older CUDA; nvidia-smi shows the newest CUDA that the driver supports."
 	manager = "Check on the host: systemctl status nvidia-fabricmanager (it must run, with the driver's version), and nvidia-smi -q for Fabric State: Completed. After an error, reset the GPUs or reboot."
 )
@@ -20,7 +22,7 @@ var cudaMeanings = []*meaning{
 		forms:   inFiles([]string{"include/alloc.h", "transport/p2p.cc", "proxy.cc" /* 2.19.1– */, "allocator.cc" /* 2.24.3– */}, sharing...)},
 	{role: cause, summary: "Shared memory of CUDA cannot be used", costs: "NCCL 2.24 and later share host memory through CUDA, which these GPUs refuse.", instead: "Set NCCL_CUMEM_HOST_ENABLE=0: NCCL then uses /dev/shm.",
 		forms: inFiles([]string{"transport/shm.cc"}, append([]string{"Cuda failure 217 '" /* NVIDIA/nccl#1838 */}, sharing...)...)},
-	{role: cause, summary: "A CUDA kernel failed", costs: "CUDA reports errors late: a kernel of the program, or a faulty GPU, failed before, and NCCL's call was the first to notice.",
+	{role: cause, summary: kernelFailed, costs: "CUDA reports errors late: a kernel of the program, or a faulty GPU, failed before, and NCCL's call was the first to notice.",
 		instead: "Repeat with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to see which kernel it was, and look into dmesg for Xid lines.",
 		forms: []string{"an illegal memory access was encountered", "unspecified launch failure", "misaligned address", "device-side assert triggered", "], thread: [*] Assertion `", "an illegal instruction was encountered",
 			"operation not supported on global/shared address space", "invalid program counter"}},

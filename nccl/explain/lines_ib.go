@@ -103,6 +103,8 @@ var ibMeanings = []*meaning{
 		forms: []string{"async fatal event on QP", "async fatal event on CQ", "async event : local access violation work queue error", "async event : local work queue catastrophic error", "async event : CQ error"}},
 	{role: effect, summary: "RDMA resources could not be released", costs: "NCCL took its connections down after a failure or at the end, and the driver refused to release one.", instead: "Look for an earlier error of this process. If the program had finished, ignore it.",
 		forms: []string{"ibv_close_device failed", "ibv_dealloc_pd failed", "ibv_dereg_mr failed", "ibv_destroy_cq failed", "ibv_destroy_qp failed"}},
+	{role: hint, summary: "NCCL drops a completion", info: true, costs: "A completion came for a request that NCCL no longer has, and NCCL 2.30.7 goes on. NVIDIA/nccl#2334 reports collectives that hang after many of these lines; its reason is not known.", instead: "If collectives hang afterwards, try another version of NCCL on all hosts, and report it there with the logs of all ranks.",
+		forms: []string{"NET/IB: *but retrieved an 'unused' request" /* 2.30.7 */}},
 	{role: harmless, summary: "Events without effect", forms: []string{"async event : send queue drained", "async event : last WQE reached", "async error event: last WQE reached", "async event: last WQE reached(", "async error event: send queue drained", "async event: send queue drained("}},
 	{role: hint, summary: "The driver reports an event of a NIC", costs: "NCCL does not use what this event is about, and goes on.", instead: "If the job failed after it, read dmesg for that device.", forms: []string{"Got async event : ", "unknown event type ("}},
 
