@@ -44,6 +44,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"export MC_RPC_PROTOCOL=‘rdma’\nexport NCCL_DEBUG=INFO\n", "MC_RPC_PROTOCOL Typographic quotes", ""},
 		{"export NCCL_IB_HCA=“mlx5_0”\nexport NCCL_DEBUG=INFO\n", "NCCL_IB_HCA Typographic quotes", ""},
 		{"Check failed: mr ibv_reg_mr failed: Cannot allocate memory\nulimit -l is unlimited inside container\n", "error:  Memory cannot be pinned", "memlock is limited"},
+		{"NET/OFI No eligible providers were found\nNET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)\n", "", "found no EFA"}, // lumi-ai-factory/laifs-container-recipes/issues/28
+		{"ibv_reg_mr_iova2 failed with error Cannot allocate memory\nCmaTotal:        0 kB\nCmaFree:    940604 kB\n", "kho=off", ""},
 		{"$ ulimit -l\nunlimited\nUCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory\n", "line 2 shows no limit", "memlock is limited"},
 		{"ulimit -l unlimited\nUCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory\n", "error:  memlock is limited", ""},
 		{"a:1:2 [0] NCCL INFO P2P plugin IBext\na:1:2 [0] NCCL INFO NCCL_IB_PCI_RELAXED_ORDERING set by environment to 1.\nNCCL version 2.10.3+cuda10.2\n", "", "does not read"},

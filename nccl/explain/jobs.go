@@ -355,6 +355,21 @@ var (
 	})
 )
 
+// ownName is a place to meet that is the name of the host itself.
+var ownName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("--(?:rdzv[_-]endpoint|master[_-]addr|main_process_ip)[= ]\"?(\\$\\(hostname(?: -[fsiI])?\\)|`hostname(?: -[fsiI])?`|\\$\\{?HOSTNAME\\}?)")
+})
+
+// ownPlace reports that each host meets the others at its own name. A batch script's own shell runs on one host alone.
+func (s *script) ownPlace(text string) {
+	if s.job.nodes < 2 || anyOf(text, []string{"srun", "sbatch", "SBATCH", "bsub", "qsub", "PBS", "mpirun", "ssh "}) {
+		return
+	}
+	if at := ownName().FindStringSubmatchIndex(text); at != nil {
+		s.say(strings.Count(text[:at[0]], "\n")+1, env.Warning, "Ranks meet at each host's own name", fmt.Sprintf("%s is another name on each of the %d hosts.", text[at[2]:at[3]], s.job.nodes), "It is right on the host of rank 0 alone: if the same line runs on the others, each waits for itself until the timeout.", "Give all hosts the name or the address of the host with rank 0.")
+	}
+}
+
 // ownAddress is a command that looks up the address of its host's own name.
 var ownAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[`(].*\\bhostname +(?:--ip-address|-i)\\b") })
 
@@ -415,6 +430,7 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 	}
 	s.meeting()
+	s.ownPlace(text)
 	s.nowhere(text, kind)
 	s.accelerated()
 	s.tooEarly(text)

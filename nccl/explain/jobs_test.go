@@ -103,6 +103,9 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "ulimit -l unlimited\nexport NCCL_DEBUG=INFO\n", "", "memlock"},
 		{"a.sh", "ufw allow 29500/tcp\ntorchrun --nnodes=2 --master_addr=10.0.0.1 --master_port=29500 a.py\n", "One open port is not enough", ""},
 		{"a.sh", "ufw allow 29500:65535/tcp\ntorchrun --nnodes=2 --master_addr=10.0.0.1 --master_port=29500 a.py\n", "", "One open port"},
+		{"a.sh", "torchrun --nnodes=2 --node_rank=0 --rdzv_backend=c10d --rdzv_endpoint=$(hostname) a.py\n", "line 1: warning:  Ranks meet at each host's own name", ""}, // NVIDIA/nvidia-resiliency-ext/issues/142
+		{"a.sh", "#SBATCH -N 2\nsrun torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$(hostname):29500 a.py\n", "", "own name"},
+		{"a.sh", "torchrun --nnodes=1 --rdzv_endpoint=$(hostname):29500 a.py\n", "", "own name"},
 		{"a.sh", "deepspeed --hostfile h --num_nodes 2 --master_addr localhost a.py\n", "Ranks meet at localhost", ""},
 		{"a.sh", "deepspeed --num_nodes 1 --master_addr localhost a.py\n", "", "localhost"},
 		{"a.txt", "torchrun --nnodes=2 a.py\nos.environ['MASTER_ADDR'] = 'localhost'\n", "Ranks meet at localhost", ""},

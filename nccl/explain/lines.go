@@ -294,6 +294,9 @@ func (l *logged) role(r *report) role {
 	if r.of == rayDeath && l.byWatchdog() || l.followsOthers(r) {
 		return result
 	}
+	if r.summary == noEFA && l.provider {
+		return harmless
+	}
 	if r.summary == kernelFailed && l.completed != nil && l.completed.line < r.line {
 		return aftermath // the kernel of a collective that a NIC's error has ended
 	}

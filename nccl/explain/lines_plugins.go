@@ -1,9 +1,12 @@
 package explain
 
+// noEFA is said unless the plugin then selects a provider.
+const noEFA = "AWS's plugin found no EFA"
+
 // pluginMeanings are lines of plugins: aws-ofi-nccl ("NET/OFI"), and the env plugin (src/plugin/env.cc from 2.28.7). A plugin that
 // is missing is an INFO line ("Could not find: libnccl-net.so"), and no error.
 var pluginMeanings = []*meaning{
-	{role: hint, summary: "AWS's plugin found no EFA", costs: "aws-ofi-nccl is installed, and found no device for it. On machines without EFA that is right, and NCCL goes on with its own transports.",
+	{role: hint, summary: noEFA, costs: "aws-ofi-nccl is installed, and found no device for it. On machines without EFA that is right, and NCCL goes on with its own transports.",
 		instead: "Outside AWS ignore it, or set NCCL_NET_PLUGIN=none. On AWS give the container the devices (docker: --device=/dev/infiniband; Kubernetes: vpc.amazonaws.com/efa), and check fi_info -p efa inside.",
 		forms:   []string{"NET/OFI Only EFA provider is supported", "NET/OFI aws-ofi-nccl initialization failed", "NET/OFI No eligible providers were found", "NET/OFI OFI fi_getinfo() call failed", "NET/OFI Unable to find a protocol that worked", "NET/OFI Failed to initialize*protocol", "NET/OFI Could not find any optimal provider", "NET/OFI Couldn't find any optimal provider", "EFA libfabric provider not detected"}},
 	{role: hint, summary: "AWS's plugin does not use EFA", costs: "libfabric offers the plugin TCP alone: this host has no EFA, or the container was not given its devices.", info: true,

@@ -46,6 +46,7 @@ type logged struct {
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
+	provider     bool                // a plugin has selected a provider of libfabric
 	unlocked     int                 // line that shows that memlock is unlimited
 	driver       cudaOf              // what the GPU's driver supports
 	software     cudaOf              // what NCCL or the program was built with

@@ -121,7 +121,7 @@ func unmeeting(c command) bool {
 		switch {
 		case slices.Contains([]string{"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--standalone"}, option), strings.HasPrefix(w.text, "..."):
 			return false
-		case w.dynamic && strings.HasPrefix(w.text, "$") && !(strings.HasPrefix(c.words[i-1].text, "--") && !strings.Contains(c.words[i-1].text, "=")):
+		case w.dynamic && strings.HasPrefix(w.text, "$") && (!strings.HasPrefix(c.words[i-1].text, "--") || strings.Contains(c.words[i-1].text, "=")):
 			return false // a list of options
 		case strings.HasSuffix(w.text, ".py") || w.text == "-m":
 			return true
