@@ -283,7 +283,7 @@ func threshold(v validators.Measurement) string {
 		validators.NoBusbwDeclared: "sockets, and no min_busbw_gbs declared", validators.VirtualMachines: "virtual machines",
 		validators.SharedLabLinks: "a lab's links are shared",
 	}[t.NotJudged]; none {
-		return "reported only: " + why + carries(t)
+		return "any value: " + why + carries(t)
 	}
 	switch v.Name {
 	case validators.MetricLoss:

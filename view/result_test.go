@@ -49,7 +49,7 @@ func TestResultsInWords(t *testing.T) {
 		}), v(validators.MetricRetransmits, 1, "")), Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}}, "throughput", "0.95 Gb/s, 1 retransmit, 4 streams, cubic", "≥ 0.90 Gb/s; lab link, 25 Gb/s scaled to 1"},
 		{"throughput that nobody judges", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 3, validators.Gbps), func(m *validators.Measurement) {
 			m.Threshold = &validators.Threshold{NotJudged: validators.NothingDeclared}
-		}))}, "throughput", "3.00 Gb/s", "reported only: no speed or threshold declared"},
+		}))}, "throughput", "3.00 Gb/s", "any value: no speed or threshold declared"},
 		{"latency", validators.Result{Check: validators.CheckVerbs, Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.83, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Average: 1.9, P99: 2.5, P999: 4} })),
 			Setup: &validators.Setup{MessageBytes: 2, RDMAMTU: 4096, TrafficClass: number(106), ServiceLevel: number(3), From: &validators.UsedPort{Device: "mlx5_0", GIDIndex: 3}, To: &validators.UsedPort{Device: "mlx5_1", GIDIndex: 1}}},
 			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096, traffic class 106, service level 3", ""},

@@ -3,11 +3,13 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/charmbracelet/lipgloss"
@@ -24,6 +26,7 @@ type Printer struct {
 	ascii   bool // the locale has no other characters
 	columns int  // where lines are broken; 0: at the terminal's width
 
+	failed   error     // of the first line that could not be written
 	began    time.Time // of the first progress line
 	pending  bool      // the terminal shows a progress line
 	progress *Printer  // the printer whose progress line the terminal may show
@@ -33,6 +36,13 @@ type Printer struct {
 func New(w io.Writer) *Printer {
 	f, ok := w.(*os.File)
 	return &Printer{w: w, r: lipgloss.NewRenderer(w), live: ok && term.IsTerminal(int(f.Fd())), ascii: asciiOnly(os.Getenv)}
+}
+
+// Err returns why a line could not be written; nil if all were, or if the reader closed the pipe.
+func (p *Printer) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
 }
 
 // NoColour makes the printer print without colour.
@@ -83,8 +93,10 @@ func (p *Printer) Linef(format string, args ...any) {
 
 // line prints one line, on as many lines of the terminal as it needs. The caller must hold the lock.
 func (p *Printer) line(text styled) {
-	// The reader may close the pipe early, as `head` does.
-	_, _ = fmt.Fprintln(p.w, p.spell(wrap(text, p.width())))
+	_, err := fmt.Fprintln(p.w, p.spell(wrap(text, p.width())))
+	if p.failed == nil && !errors.Is(err, syscall.EPIPE) { // the reader may close the pipe early, as `head` does
+		p.failed = err
+	}
 }
 
 // Raw prints text as it is.

@@ -93,6 +93,24 @@ verify -only lo> login
 `, "fish", "--no-config", "-c", session)
 }
 
+// TestAFullDiskIsNoSuccess: a pipeline would otherwise keep half of a plan as a whole one. A reader that ends early, as head does, is no error.
+func TestAFullDiskIsNoSuccess(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{
+		`"$SELF" -test.run='^TestBashCompletes$' -- version 2>&1 > /dev/full; echo $?`: "✗ error: the output is not complete: write /dev/stdout: no space left on device\n1\n",
+		`"$SELF" -test.run='^TestBashCompletes$' -- version 2>&1 | true; echo $?`:      "0\n",
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = append(os.Environ(), startsProgram+"=1", "SELF="+self, "NO_COLOR=1", "LC_ALL=C.UTF-8")
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("%v: %q, want %q", err, out, want)
+		}
+	}
+}
+
 // shellCompletes runs a session of a shell with lines as its arguments, in a folder with a fabric, and compares what it prints. The shell
 // finds the program by its name.
 func shellCompletes(t *testing.T, want, shell string, args ...string) {

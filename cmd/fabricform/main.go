@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -60,6 +61,9 @@ func run(args []string) int {
 		select {} // leave ends the program
 	}
 	a.err.Warnings(&a.warnings)
+	if lost := a.out.Err(); lost != nil && err == nil {
+		err = fmt.Errorf("the output is not complete: %w", lost)
+	}
 	if err == nil {
 		return exitOK
 	}

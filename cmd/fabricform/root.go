@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
@@ -219,8 +220,19 @@ func (a *app) labAmong(args []string) string {
 	return ""
 }
 
-// flagError names the flag as it is written, with one dash, and the nearest flag that exists.
+// flagValues say what a flag takes, by the type of its value.
+var flagValues = map[string]string{"bool": "true or false", "int": "a whole number", "float64": "a number", "duration": "a number with a unit, such as 90s or 10m"}
+
+// flagError names the flag as it is written, with one dash, and the nearest flag that exists, or what its value must be.
 func flagError(c *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		flag := wrong.GetFlag()
+		if takes := flagValues[flag.Value.Type()]; takes != "" {
+			return fmt.Errorf("-%s takes %s, not %q", flag.Name, takes, wrong.GetValue())
+		}
+		return fmt.Errorf("-%s %q: %w", flag.Name, wrong.GetValue(), wrong.Unwrap())
+	}
 	var of interface{ GetSpecifiedName() string }
 	if !errors.As(err, &of) {
 		return err

@@ -79,7 +79,7 @@ func StateDir() (string, error) {
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("find the state directory: %w", err)
+			return "", fmt.Errorf("find the state directory: %w; set HOME or XDG_STATE_HOME", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
