@@ -68,6 +68,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --gres=gpu:2\nsrun python -m torch.distributed.run a.py\n", "", "One task"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --gres=gpu:1\nsrun python a.py\n", "", "One task"},
 		{"a.txt", "On one host I solved it by setting\n`export NCCL_P2P_DISABLE=1`.\n", "line 2: warning: NCCL_P2P_DISABLE Direct access between GPUs does not work", ""},
+		{"a.txt", "It hung; this fixed it:\n\nexport NCCL_P2P_DISABLE=\"1\"\n", "line 3: warning: NCCL_P2P_DISABLE Direct access between GPUs does not work", ""},
 		{"a.txt", "It does not work with\n`export NCCL_P2P_DISABLE=1`.\n", "", "Direct access between"},
 		{"a.sh", "# node 1\nexport NCCL_SOCKET_IFNAME==eth1\n\n# node 2\nexport NCCL_SOCKET_IFNAME==eth2\n", "", "Set twice"},
 		{"a.sh", "# a\nexport NCCL_SOCKET_IFNAME==eth1\n\n# b\nexport NCCL_SOCKET_IFNAME==eth2\n", "Set twice, differently", ""},
@@ -212,7 +213,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:a100:2\nsrun torchrun --nproc_per_node=4 a.py\n", "line 3: error:  Fewer GPUs than processes", ""},
 		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u -m parlai.scripts.distributed_train --distributed-world-size 2\n", "line 4: error:  More tasks than ranks", ""}, // facebookresearch/ParlAI/issues/3084
 		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u a.py --distributed-world-size 16\n", "", "More tasks"},
-		{"a.sbatch", "#SBATCH --nodes=2\nip=$(srun --nodes=1 -w $h hostname --ip-address)\nsrun torchrun --nnodes 2 --rdzv_endpoint $ip:29500 a.py\n", "line 2: note:  The address may be a loopback one", ""}, // nebius/nebius-solutions-library/issues/177
+		{"a.sbatch", "#SBATCH --nodes=2\nip=$(srun --nodes=1 -w $h hostname --ip-address)\nsrun torchrun --nnodes 2 --rdzv_endpoint $ip:29500 a.py\n", "line 2: warning:  The address may be a loopback one", ""}, // nebius/nebius-solutions-library/issues/177
 		{"a.sbatch", "#SBATCH --nodes=1\nip=$(hostname --ip-address)\ntorchrun a.py\n", "", "loopback"},
 		{"a.log", "(Worker pid=1) DEBUG 08-09 20:55:03 [parallel_state.py:1689] Detected 1 nodes in the distributed environment\n" + overLo, "", "Bootstrap over"}, // Project-HAMi/HAMi-core/issues/261
 		{"a.log", overLo, "warning:  Bootstrap over a local interface", ""},

@@ -31,7 +31,9 @@ func (s *script) prose(text string, kind Kind) {
 		if kind == Notes {
 			s.claims(number, line)
 		}
-		previous = strings.TrimRight(line, "\r\n") + " "
+		if strings.TrimSpace(line) != "" {
+			previous = strings.TrimRight(line, ": \r\n") + " "
+		}
 	}
 	if kind == Notes || kind == Python {
 		s.oneElement(text)
@@ -69,7 +71,7 @@ var (
 	})
 	// setsDirect is a line that has the setting alone, of which the line before it may speak.
 	setsDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=1[ \t`.]*\r?\n?$")
+		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*\r?\n?$")
 	})
 	helps = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|可以|解决|成功|正常`)
