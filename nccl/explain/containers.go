@@ -87,6 +87,9 @@ func onlyGPUs(text string) bool {
 	return !slices.ContainsFunc(requested().FindAllStringSubmatch(text, -1), func(at []string) bool { return at[1] != "gpu" })
 }
 
+// lockedBytes is a limit of locked memory of less than 100 MB.
+var lockedBytes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--ulimit[= ]memlock=(\d{1,8})(?:[: ]|$)`) })
+
 // containers checks that containers for RDMA get what it needs. Whether a job is for RDMA, the variables say that it sets
 // for it: a container for one host alone needs none of this.
 func (s *script) containers(text string, kind Kind) {
@@ -106,6 +109,9 @@ func (s *script) containers(text string, kind Kind) {
 		all := strings.Join(c.texts(), " ")
 		if strings.Contains(all, "--privileged") {
 			continue // it has all devices, and CAP_IPC_LOCK, which no limit applies to (ib_umem_get in the kernel's umem.c)
+		}
+		if at := lockedBytes().FindStringSubmatch(all); at != nil && !strings.Contains(all, "IPC_LOCK") {
+			s.say(c.line(), env.Error, "memlock is limited", fmt.Sprintf("--ulimit memlock=%s is a number of bytes.", at[1]), "RDMA cannot register memory: Couldn't allocate MR.", "Write --ulimit memlock=-1:-1.")
 		}
 		if !strings.Contains(all, "memlock") && !strings.Contains(all, "IPC_LOCK") {
 			s.say(c.line(), env.Warning, "memlock is limited", "Without --ulimit memlock=-1:-1, the container has the daemon's default limit, often 8 MiB or less.", "Unless that is unlimited, RDMA cannot register memory: Couldn't allocate MR.", "Add --ulimit memlock=-1:-1.")

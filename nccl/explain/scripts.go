@@ -106,20 +106,34 @@ func (s *script) nowhere(text string, kind Kind) {
 		return
 	}
 	for _, c := range s.job.unmet {
-		s.say(c.line(), env.Error, "The hosts do not meet", "torchrun gets several hosts, and neither --master-addr nor --rdzv-endpoint.", "Each host then meets at its own localhost, and waits there until the timeout: torchrun does not read MASTER_ADDR.", "Add --master-addr and --node-rank, or --rdzv-backend=c10d and --rdzv-endpoint=HOST:PORT, the same address on all hosts.")
+		lacks := "torchrun gets several hosts, and neither --master-addr nor --rdzv-endpoint."
+		if elasticBackend(c) {
+			lacks = "torchrun gets several hosts and the backend c10d, and no --rdzv-endpoint: --master-addr is not for c10d."
+		}
+		s.say(c.line(), env.Error, "The hosts do not meet", lacks, "Each host then meets at its own localhost, and waits there until the timeout: torchrun does not read MASTER_ADDR.", "Add --master-addr and --node-rank, or --rdzv-backend=c10d and --rdzv-endpoint=HOST:PORT, the same address on all hosts.")
 	}
+}
+
+// elasticBackend reports whether a torchrun meets by c10d, which takes --rdzv-endpoint alone (get_rdzv_endpoint in run.py, 2.4).
+func elasticBackend(c command) bool {
+	v, _ := c.value("--rdzv_backend", "--rdzv-backend")
+	return v == "c10d"
 }
 
 // unmeeting reports whether a complete command of torchrun starts ranks on several hosts that do not know where to meet.
 func unmeeting(c command) bool {
 	name, nodes := path.Base(c.words[0].text), ""
+	options := []string{"--rdzv_endpoint", "--rdzv-endpoint", "--standalone"}
+	if !elasticBackend(c) {
+		options = append(options, "--master_addr", "--master-addr")
+	}
 	if nodes, _ = c.value("--nnodes"); !elastic(name) || c.quoted || len(nodes) != 1 || nodes < "2" || nodes > "9" {
 		return false
 	}
 	for i, w := range c.words {
 		option, _, _ := strings.Cut(w.text, "=")
 		switch {
-		case slices.Contains([]string{"--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint", "--standalone"}, option), strings.HasPrefix(w.text, "..."):
+		case slices.Contains(options, option), strings.HasPrefix(w.text, "..."):
 			return false
 		case w.dynamic && strings.HasPrefix(w.text, "$") && (!strings.HasPrefix(c.words[i-1].text, "--") || strings.Contains(c.words[i-1].text, "=")):
 			return false // a list of options
