@@ -70,7 +70,7 @@ func (s *script) singularity(c command) {
 			return strings.HasSuffix(v.name, "_NV") || strings.HasSuffix(v.name, "_NVCCLI") || strings.HasSuffix(v.name, "_ROCM")
 		})
 	if !gpus && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(launchers, path.Base(w)) || isNCCLTest(path.Base(w)) }) {
-		s.say(c.line(), env.Error, "The container has no GPUs", fmt.Sprintf("%s %s without --nv gives the container neither the GPUs nor the driver's libraries.", words[0], words[1]), "CUDA finds no GPU or no driver, and NCCL fails with an error of CUDA.", "Add --nv (AMD: --rocm), or set APPTAINER_NV=1 (SINGULARITY_NV=1).")
+		s.say(c.line(), env.Warning, "The container has no GPUs", fmt.Sprintf("%s %s without --nv gives the container neither the GPUs nor the driver's libraries.", words[0], words[1]), "Unless the site's singularity.conf says \"always use nv\", CUDA finds no GPU or no driver.", "Add --nv (AMD: --rocm), or set APPTAINER_NV=1 (SINGULARITY_NV=1).")
 	}
 }
 

@@ -240,7 +240,7 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\nlibibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\na: Test NCCL failure common.cu:775 'internal error'\n", "Ranks of one host do not need it", "wrong"},
 		{"#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\nlibibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n", "warning:  libibverbs has no provider for the NIC", "error:  libibverbs"},
 		{"#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\nlibibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n", "error:  libibverbs has no provider for the NIC", ""},
-		{"singularity exec a.sif torchrun --nproc_per_node 2 a.py\n", "error:  The container has no GPUs", ""},
+		{"singularity exec a.sif torchrun --nproc_per_node 2 a.py\n", "warning:  The container has no GPUs", ""},
 		{"singularity exec --nv a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
 		{"export APPTAINER_NV=1\napptainer exec a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
 	} {
