@@ -43,7 +43,7 @@ var systemMeanings = []*meaning{
 	{role: symptom, vague: true, summary: "A connection timed out", costs: "Nobody answered at that address: a firewall drops the packets, the address is not reached from here, or the process there hangs.", instead: "Check the address, and open the hosts' TCP ports for each other in firewalls.",
 		forms: []string{"onnection timed out", "Errno 110]"}},
 	{role: symptom, vague: true, summary: "A file system is full", costs: "A disk, a quota or /dev/shm has no room left.", instead: "See df -h and df -i on that host and in the container, for /dev/shm, /tmp and the directories of caches and checkpoints.",
-		forms: []string{"o space left on device", "isk quota exceeded"}},
+		forms: []string{"is over 95% full, available space" /* Ray */, "o space left on device", "isk quota exceeded"}},
 	{role: symptom, vague: true, summary: "The system has no memory for a call", costs: "The host, the container's cgroup or a limit of the process (ulimit -v, -l) has no memory left. From a call of RDMA, its queue may also be full.", instead: "Check free memory, the job's memory limit, ulimit -l, and dmesg for the OOM killer.", forms: []string{"annot allocate memory", "MemoryError"}},
 	{role: symptom, vague: true, summary: "The system forbids a call", costs: "The permissions of a file or device, or a security profile (seccomp, SELinux, AppArmor), forbid it to this user.", instead: "The line names the file or call. Compare the user and its groups with the permissions (ls -l); in a container see which devices and capabilities it has.",
 		forms: []string{"Permission denied", "peration not permitted"}},
