@@ -69,6 +69,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --gres=gpu:1\nsrun python a.py\n", "", "One task"},
 		{"a.txt", "On one host I solved it by setting\n`export NCCL_P2P_DISABLE=1`.\n", "line 2: warning: NCCL_P2P_DISABLE Direct access between GPUs does not work", ""},
 		{"a.txt", "It hung; this fixed it:\n\nexport NCCL_P2P_DISABLE=\"1\"\n", "line 3: warning: NCCL_P2P_DISABLE Direct access between GPUs does not work", ""},
+		{"a.txt", "Workaround:\n\nNCCL_P2P_DISABLE=1 python a.py\n", "line 3: warning: NCCL_P2P_DISABLE Direct access between GPUs does not work", ""},
 		{"a.txt", "It does not work with\n`export NCCL_P2P_DISABLE=1`.\n", "", "Direct access between"},
 		{"a.sh", "# node 1\nexport NCCL_SOCKET_IFNAME==eth1\n\n# node 2\nexport NCCL_SOCKET_IFNAME==eth2\n", "", "Set twice"},
 		{"a.sh", "# a\nexport NCCL_SOCKET_IFNAME==eth1\n\n# b\nexport NCCL_SOCKET_IFNAME==eth2\n", "Set twice, differently", ""},

@@ -69,9 +69,9 @@ var (
 	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
 	})
-	// setsDirect is a line that has the setting alone, of which the line before it may speak.
+	// setsDirect is a line that has the setting alone or before a program, of which the line before it may speak.
 	setsDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*\r?\n?$")
+		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)")
 	})
 	helps = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|可以|解决|成功|正常`)
