@@ -18,7 +18,7 @@ const ofException = " (an exception)"
 // ownFault is an exception of Python that comes from the program itself. Beside NCCL's error code it may only be what followed.
 var ownFault = &meaning{role: symptom, vague: true, summary: "The program failed by itself", costs: "Python ended it with an exception of the program or of a library, and not of NCCL. Other ranks then wait, or lose their connections.", more: explainPython,
 	instead: "Read the last lines of the traceback: they name the place. Mostly an argument, a file or a version is wrong.",
-	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "NotImplementedError: ", "JSONDecodeError: ",
+	forms: []string{"ModuleNotFoundError: ", "ImportError: ", "FileNotFoundError: ", "KeyError: ", "TypeError: ", "AttributeError: module", "AttributeError: partially initialized module", "IndexError: ", "NameError: ", "UnboundLocalError: ", "SyntaxError: ", "ValueError: ", "NotImplementedError: ", "JSONDecodeError: ",
 		"Error(s) in loading state_dict", "shapes cannot be multiplied", "The size of tensor a (", "Expected all tensors to be on the same device", "does not require grad"}}
 
 // unknownException is any other exception: what it says is all that is known.
@@ -65,6 +65,8 @@ func explainPython(_ *logged, m string) (summary, costs, instead string) {
 	switch {
 	case strings.Contains(m, "ModuleNotFoundError: "):
 		return "A Python module is missing", "The Python that runs the program does not have the module.", "Install it in the environment that the launcher uses, on every host and in the container; which python shows whether it is another one."
+	case strings.Contains(m, "partially initialized module"):
+		return "Modules import each other in a circle", "Python asks a module for something before the module has loaded: a file here has the name of a library's module and hides it, modules of the program import each other, or a library is installed by halves.", "Rename the file if one beside the program has the module's name, and remove its __pycache__; otherwise install the library that the module belongs to once more, in versions that fit."
 	case strings.Contains(m, "ImportError: "), strings.Contains(m, "unexpected keyword argument"), strings.Contains(m, "has no attribute"):
 		return "The program does not fit a library", "A library has not what the program asks of it: mostly it has another version than the program was written for.", "Compare the versions (pip list) with those that the program asks for, and install these on every host. " + inProgram
 	case noProgram().MatchString(m):
