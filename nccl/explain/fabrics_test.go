@@ -79,6 +79,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n0000:04:00.1 | mlx5_1 | ib1 | 0 | down | down | IB | 10*\nexport NCCL_IB_HCA==mlx5_1\n", "error: NCCL_IB_HCA Device that is down", ""},
 		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n", "", "down"},
 		{watchedAt("0", "8", "9", "7") + watchedAt("3", "8", "8", "7"), "", "did not come"},
+		{watchedAt("0", "1", "1", "-1"), "It is one of the group's first", ""},
+		{watchedAt("0", "8", "9", "7"), "", "one of the group's first"},
 		{watchedAt("0", "8", "9", "7") + watchedAt("3", "6", "6", "6"), "error:  A rank did not come to a collective", ""},
 		{watchedAt("0", "8", "9", "7") + watchedAt("3", "7", "7", "6"), "warning:  A rank is still in a collective", "did not come"},
 		{watchedAt("0", "8", "9", "7") + watchedAt("1", "4", "4", "4") + watchedAt("1", "8", "9", "7"), "", "did not come"}, // two groups of one name

@@ -272,7 +272,11 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 			return "", "", ""
 		}
 	}
-	if len(ranks) == 0 {
+	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, and nccl-tests. If only some ranks wait: "+slowest
+	switch {
+	case len(ranks) == 0 && l.noneEnded():
+		return "", "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause." + firsts, check
+	case len(ranks) == 0:
 		return "", "", ""
 	}
 	costs = fmt.Sprintf("Rank %s waited in %s: another rank did not take part in it or failed, or the network stopped. The timeout is an effect, not the cause.", ranks[0], in)
@@ -288,8 +292,7 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	switch n, err := strconv.Atoi(number); {
 	case err != nil:
 	case n <= firstOnes:
-		costs += " It is one of the group's first: nothing shows that its ranks ever exchanged data."
-		instead = "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, and nccl-tests. If only some ranks wait: " + slowest
+		costs, instead = costs+firsts, check
 	case n >= manyBefore:
 		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
 	}
@@ -392,7 +395,7 @@ type progress map[int]step
 // (2.4 to 2.5), "[PG ID 0 PG GUID 0(default_pg) Rank 0] failure detected by watchdog at work sequence id: 8 PG status: last enqueued work: 9,
 // last completed work: 7" (from 2.6).
 var stepForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[(PG [^\]]{0,80}?)Rank (\d+)\](?:.{0,80}? work(?: sequence id)?: (\d+))?.{0,200}?[lL]ast enqueued (?:NCCL )?work: (\d+), .{0,40}?last completed (?:NCCL )?work: (\d+)`)
+	return regexp.MustCompile(`\[(PG [^\]]{0,80}?)Rank (\d+)\](?:.{0,80}? work(?: sequence id)?: (\d+))?.{0,200}?[lL]ast enqueued (?:NCCL )?work: (\d+), .{0,40}?last completed (?:NCCL )?work: (-?\d+)`)
 })
 
 // steps notes how far a rank came. Groups of different ranks that have one name cannot be told apart, so that they are not compared.
@@ -419,6 +422,18 @@ func (l *logged) steps(number int, line string) {
 	if len(l.progress[group]) < maxFindings {
 		l.progress[group][n[0]] = one
 	}
+}
+
+// noneEnded reports whether the watchdog's lines show ranks, and none that finished any work.
+func (l *logged) noneEnded() bool {
+	for _, ranks := range l.progress {
+		for _, s := range ranks {
+			if s.finished > 0 {
+				return false
+			}
+		}
+	}
+	return len(l.progress) > 0
 }
 
 // behind reports ranks that did not call the work in which others of their group wait.

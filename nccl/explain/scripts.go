@@ -106,6 +106,10 @@ func (s *script) nowhere(text string, kind Kind) {
 		return
 	}
 	for _, c := range s.job.unmet {
+		if v, _ := c.value("--rdzv_endpoint", "--rdzv-endpoint"); strings.HasPrefix(v, ":") {
+			s.say(c.line(), env.Error, "The rendezvous address is not valid", "--rdzv-endpoint has no host before "+v+".", "torchrun refuses it (parse_rendezvous_endpoint in PyTorch).", "Write HOST:PORT, the same address on all hosts.")
+			continue
+		}
 		lacks := "torchrun gets several hosts, and neither --master-addr nor --rdzv-endpoint."
 		if elasticBackend(c) {
 			lacks = "torchrun gets several hosts and the backend c10d, and no --rdzv-endpoint: --master-addr is not for c10d."
@@ -132,7 +136,9 @@ func unmeeting(c command) bool {
 	}
 	for i, w := range c.words {
 		option, _, _ := strings.Cut(w.text, "=")
-		switch {
+		switch v, _ := c.value(options[0], options[1]); {
+		case strings.HasPrefix(v, ":"):
+			return true
 		case slices.Contains(options, option), strings.HasPrefix(w.text, "..."):
 			return false
 		case w.dynamic && strings.HasPrefix(w.text, "$") && (!strings.HasPrefix(c.words[i-1].text, "--") || strings.Contains(c.words[i-1].text, "=")):
