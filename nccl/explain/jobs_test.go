@@ -78,6 +78,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "torchrun --nnodes=2 --master_addr=h --rdzv_backend=c10d a.py\n", "line 1: error:  The hosts do not meet", ""},
 		{"a.sh", "NCCL_DEBUG=INFO torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=:29600 a.py\n", "line 1: error:  The rendezvous address is not valid", ""},
 		{"a.sh", "torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:29600 a.py\n", "", "not valid"},
+		{"a.log", "a:1:2 [0] NCCL INFO Using network IB\n**NCCL_P2P_DISABLE=1** ./all_reduce_perf -b 8\n", "Direct paths between GPUs are disabled", "Not a number"},
 		{"a.sh", "docker run --gpus all --ipc=host --ulimit memlock=1 --device /dev/infiniband -e NCCL_IB_HCA==mlx5_0 i\n", "line 1: error:  memlock is limited", ""},
 		{"a.sh", "docker run --gpus all --ipc=host --ulimit memlock=-1 --device /dev/infiniband -e NCCL_IB_HCA==mlx5_0 i\n", "", "memlock is"},
 		{"a.sh", "O=\"NCCL_DEBUG=INFO NCCL_IB_TIMEOUT=22\"\neval $O python a.py\n", "2 settings", "Unknown word"},

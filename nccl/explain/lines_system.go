@@ -58,7 +58,7 @@ var noProgram = sync.OnceValue(func() *regexp.Regexp {
 
 // noSuchProgram is a program that a shell or Python cannot start.
 var noSuchProgram = &meaning{role: symptom, vague: true, summary: "A program is missing", costs: "The shell, or the program, does not find it on this host or in this container: it is not installed there, or not in PATH.", instead: "Install it, or write its full path. A login by SSH without a terminal, a service and a container have other paths than your shell.",
-	forms: []string{": command not found", ": Command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory"}}
+	forms: []string{": command not found", ": Command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory", "SLURM does not appear to be installed" /* ParlAI, of scontrol */}}
 
 // explainPython says more of exceptions whose kind tells what is wrong.
 func explainPython(_ *logged, m string) (summary, costs, instead string) {

@@ -102,6 +102,9 @@ func (m mention) value() (word, bool) {
 	if b := m.before; b != "" && (b[len(b)-1] == '"' || b[len(b)-1] == '\'') {
 		quote = b[len(b)-1:]
 	}
+	if strings.HasSuffix(m.before, "**") { // bold, in Markdown
+		m.after, _, _ = strings.Cut(m.after, "**")
+	}
 	rest, keyed := m.after, false
 	if quote != "" {
 		if whole, ok := strings.CutPrefix(rest, "="); ok { // "NCCL_X=1"
