@@ -20,7 +20,6 @@ import (
 // rsaKey writes an RSA key.
 func rsaKey(t *testing.T, path string, bits int) (*rsa.PrivateKey, ssh.PublicKey) {
 	t.Helper()
-	t.Setenv("GODEBUG", "rsa1024min=0")
 	private, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +84,9 @@ func TestAlgorithmsOfSSHConfigAreFollowed(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(c.config, "\n", " "), func(t *testing.T) {
 			configured(t, c.config+"\n")
+			if said, err := exec.Command("ssh", "-G", "h").CombinedOutput(); err != nil && strings.Contains(string(said), "Bad configuration option") {
+				t.Skipf("this ssh has no such option: %s", said) // RequiredRSASize came with 9.1
+			}
 			c.to.write("known", c.known)
 			identity := filepath.Join(dir, c.identity)
 			if c.identity == "id" {
