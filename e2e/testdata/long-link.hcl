@@ -39,7 +39,7 @@ link "wan" {
       max_loss_percent = 50
     }
     tcp {
-      duration = "5s"
+      duration = "4s"
     }
     verbs {
       tests = ["write_bw"]
