@@ -27,7 +27,7 @@ func TestWideAreaRehearsal(t *testing.T) {
 
 	a := try(t, state, "verify", "-lab", "-only", "ping,verbs,workload", longLink)
 	a.want(t, 0, "model of write_bw", "Rate by the queue pairs' windows", "1 · 128 · 4096 B", "checkpoint_interval")
-	for _, share := range regexp.MustCompile(`([0-9]+) % of it`).FindAllStringSubmatch(a.out, -1) {
+	for _, share := range regexp.MustCompile(`([0-9]+) % of the most`).FindAllStringSubmatch(a.out, -1) {
 		t.Logf("figure: verify over a declared round trip of 50 ms: %s %% of the model's rate", share[1])
 	}
 

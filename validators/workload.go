@@ -94,7 +94,9 @@ func (t *trial) declaredRTT(rtt widearea.Range) Result {
 		return res.skips(NotDeclared, "no rtt or distance_km declared")
 	case rtt.High < want.Low:
 		res.Verdict, res.Cause = Warn, "shorter than declared: what was judged offline is too strict"
-	case rtt.Low > want.High && !t.options.Lab: // emulated machines answer late
+	case rtt.Low > want.High && t.options.Lab:
+		return res.skips(InLab, "longer than declared: emulated machines answer late, or the cable has a fault")
+	case rtt.Low > want.High:
 		res.Verdict, res.Cause = Warn, "longer than declared: what was judged offline is too mild"
 	}
 	if res.Verdict == Warn {

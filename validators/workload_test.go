@@ -100,3 +100,14 @@ func TestNothingIsComputedFromWhatWasNotMeasured(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestADistanceUnlikeTheDeclaredOneIsNamed: what was judged offline was judged by another one.
+func TestADistanceUnlikeTheDeclaredOneIsNamed(t *testing.T) {
+	for rtt, want := range map[time.Duration]Verdict{101 * time.Millisecond: Pass, 300 * time.Millisecond: Warn, 20 * time.Millisecond: Warn} {
+		v, f := longWay(t, "storage", func(*fabric.Workload) {})
+		v.rtt = rtt
+		if got := ofWorkload(measure(t, f, v, Options{Only: []Check{CheckPing, CheckWorkload}})); got[0].Item != DeclaredRTT || got[0].Verdict != want {
+			t.Errorf("%s: %+v", rtt, got[0])
+		}
+	}
+}

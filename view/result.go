@@ -9,6 +9,7 @@ import (
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
+	"github.com/fabricform/fabricform/widearea"
 )
 
 // What names the item that a result is about, for people.
@@ -89,6 +90,8 @@ func Measured(r validators.Result) string {
 			strings.TrimSuffix(r.Subject.Name+"."+r.Subject.NIC, "."))
 	case validators.Ranks:
 		parts = append(parts, fmt.Sprintf("%g on %s", r.Values[0].Value, Count(len(r.Hosts), "host")))
+	case validators.RateModel:
+		parts = append(parts, fmt.Sprintf("measured %s, %.0f %% of the most", widearea.Exactly(r.Values[1].Value).In(widearea.Gbps), r.Values[2].Value))
 	case validators.BusBandwidth:
 		parts = append(parts, sweep(r.Values)...)
 	case validators.CollectiveData:
@@ -130,12 +133,8 @@ func value(v validators.Measurement) string {
 		if v.Spread.P99 > 0 {
 			text += fmt.Sprintf(", %s at 99 %%, %s at 99.9 %%", figure(v.Spread.P99), figure(v.Spread.P999))
 		}
-	case validators.MetricPredicted:
-		return "" // the formula has it
-	case validators.MetricShare:
-		return fmt.Sprintf("%.0f %% of it", v.Value)
 	case validators.MetricWork:
-		return ""
+		return "" // the formula has it
 	case validators.MetricThroughput, validators.MetricBandwidth:
 		text = beside(v) + " Gb/s"
 		if v.Spread != nil {

@@ -131,3 +131,12 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		}
 	}
 }
+
+// TestTheModelStandsInOneLine: the formula with its numbers, and what was measured as a share of it.
+func TestTheModelStandsInOneLine(t *testing.T) {
+	r := validators.Result{Check: validators.CheckWorkload, Item: validators.RateModel, Object: "write_bw", Found: "Rate: B, with 4, is 83.9 Mb/s", Verdict: validators.Pass,
+		Values: []validators.Measurement{{Name: validators.MetricPredicted, Value: 0.0839}, {Name: validators.MetricBandwidth, Value: 0.0643}, {Name: validators.MetricShare, Value: 76.6}}}
+	if got, want := What(r)+": "+Measured(r), "model of write_bw: Rate: B, with 4, is 83.9 Mb/s, measured 64.3 Mb/s, 77 % of the most"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
