@@ -59,6 +59,9 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 	}
 	p.Netdev = l.Name
 	p.Why = "no RDMA device on " + l.Name
+	if l.Planned { // mlx5 replaces the devices of the members by one of the bond (RoCE LAG)
+		p.Why += ", which does not exist yet: plan again once it does, because it may get one"
+	}
 	for _, d := range snap.RDMAOn(l.Name) {
 		if d.State != "ACTIVE" {
 			p.inactive, p.Why = true, fmt.Sprintf("RDMA device %s on %s is %s", d.Name, l.Name, d.State)

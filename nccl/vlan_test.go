@@ -119,3 +119,12 @@ func TestAPinnedGIDIsOfTheNICsNetdev(t *testing.T) {
 		t.Error("a macvlan on a VLAN")
 	}
 }
+
+// TestABondThatDoesNotExistYetSaysSo: whether its members' RDMA devices become one is known once it exists.
+func TestABondThatDoesNotExistYetSaysSo(t *testing.T) {
+	f, h, snap := above("bond", "b0", facts.RDMADevice{Name: "mlx5_0", Netdev: "eth0"}, "10.7.0.1/24")
+	snap.Links = append(snap.Links, host.Link{Index: -12, Name: "b0", Kind: "bond", Planned: true})
+	if p := Ports(f, h, snap)[0]; p.HCA != "" || !strings.Contains(p.Why, "b0, which does not exist yet: plan again") {
+		t.Errorf("%+v", p)
+	}
+}

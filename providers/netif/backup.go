@@ -112,6 +112,7 @@ func newBackup(ctx context.Context, r host.Reader, atoms []resource.Atom) (*back
 	if k.Sysctls, err = readSysctls(ctx, r, reached); err != nil {
 		return nil, err
 	}
+	k.Sysctls = slices.DeleteFunc(k.Sysctls, func(s backupSysctl) bool { return asNew(ctx, r, s, atoms) })
 	addrs, err := k.ourAddrs(ctx, r, k.indexes())
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // linkSysctls are the folders of the per-link keys. The kernel deletes those of IPv6 when the MTU falls below
@@ -52,6 +53,20 @@ func readSysctls(ctx context.Context, r host.Reader, at reached) ([]backupSysctl
 		}
 	}
 	return out, nil
+}
+
+// asNew reports whether a key of a bond or VLAN that the atoms remove has the value of a new device: it has this value again when the device is
+// made again.
+func asNew(ctx context.Context, r host.Reader, s backupSysctl, atoms []resource.Atom) bool {
+	parts := strings.Split(s.Path, "/")
+	if len(parts) != 5 || !slices.ContainsFunc([]string{KindBond, KindVLAN}, func(kind string) bool {
+		return slices.Contains(atoms, deviceAtom(kind, parts[3], attrDevice, ""))
+	}) {
+		return false
+	}
+	parts[3] = "default"
+	value, err := r.Sysctl(ctx, strings.Join(parts, "/"))
+	return err == nil && sameSysctl(value, s.Value)
 }
 
 // turn orders writes: keys that the kernel copies to other keys come before those, and disable_ipv6, which

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,6 +50,9 @@ func linkNamed(t *testing.T, h host.Host, name string) host.Link {
 	return linkOf(links, name)
 }
 
+// lacpState matches the states of LACP, which change by themselves, and a counter.
+var lacpState = regexp.MustCompile(`(ad_(actor|partner)_oper_port_state(_str)?|link_failure_count) \S+`)
+
 // picture is what ip(8) shows of all links, addresses and routes, without counters, indexes and what changes by itself.
 func picture(t *testing.T) string {
 	t.Helper()
@@ -60,7 +64,7 @@ func picture(t *testing.T) string {
 			if strings.Contains(line, "valid_lft") {
 				continue
 			}
-			fields := slices.DeleteFunc(strings.Fields(line), func(f string) bool {
+			fields := slices.DeleteFunc(strings.Fields(lacpState.ReplaceAllString(line, "")), func(f string) bool {
 				return strings.HasSuffix(f, ":") && strings.Trim(f, "0123456789:") == "" || strings.Contains(f, "@if") || strings.HasPrefix(f, "nexthop")
 			})
 			out = append(out, strings.Join(fields, " "))
