@@ -70,6 +70,27 @@ func (b fenced) isCommands() bool {
 	return b.kind == "sh" || slices.ContainsFunc(b.lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "$ ") })
 }
 
+// isShown reports whether a block has the outputs of its commands, which TestDocumentsInALab or TestReadmeShowsTheQuickStart compares.
+func (b fenced) isShown() bool { return strings.HasPrefix(strings.TrimSpace(b.lines[0]), "$ ") }
+
+// spoken returns the sub-commands and flags of fabricform in a block of commands: whoever runs the block has these words.
+func (b fenced) spoken() (out []string) {
+	for _, line := range b.lines {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(line)
+		if len(words) < 2 || filepath.Base(words[0]) != "fabricform" {
+			continue
+		}
+		out = append(out, words[1])
+		for _, w := range words[2:] {
+			if flag, _, _ := strings.Cut(w, "="); strings.HasPrefix(flag, "-") {
+				out = append(out, flag)
+			}
+		}
+	}
+	return out
+}
+
 // documents are the pages for people who use the program.
 func documents(t *testing.T) []string {
 	t.Helper()
@@ -77,7 +98,7 @@ func documents(t *testing.T) []string {
 	if err != nil || len(pages) < 10 {
 		t.Fatal(pages, err)
 	}
-	return append(pages, "../README.md", "../CONTRIBUTING.md")
+	return append(pages, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md", "../examples/gitops/README.md", "../lsp/vscode/README.md")
 }
 
 func readPage(t *testing.T, path string) []string {
@@ -92,7 +113,7 @@ func readPage(t *testing.T, path string) []string {
 // TestEveryCommandOfTheDocumentsIsRunOrMarked: a block of commands is run in a lab, or a comment above it says who else runs
 // it, or that it needs hardware.
 func TestEveryCommandOfTheDocumentsIsRunOrMarked(t *testing.T) {
-	tests := testNames(t)
+	tests := testFiles(t)
 	for _, path := range documents(t) {
 		page := readPage(t, path)
 		inLab := slices.Contains(page, "<!-- "+markLab+" -->")
@@ -104,8 +125,13 @@ func TestEveryCommandOfTheDocumentsIsRunOrMarked(t *testing.T) {
 			case b.kind != "sh":
 				t.Errorf("%s: these are commands: begin the block with ```sh", at)
 			case runBy:
-				if st, err := os.Stat(filepath.Join("..", by)); !tests[by] && (err != nil || st.IsDir() || st.Mode()&0o111 == 0) {
+				if st, err := os.Stat(filepath.Join("..", by)); tests[by] == "" && (err != nil || st.IsDir() || st.Mode()&0o111 == 0) {
 					t.Errorf("%s: there is no test or program %s", at, by)
+				}
+				for _, word := range b.spoken() {
+					if tests[by] != "" && !b.isShown() && !strings.Contains(tests[by], word) {
+						t.Errorf("%s: the file of %s does not have %s", at, by, word)
+					}
 				}
 			case slices.Contains(needs, strings.TrimPrefix(b.mark, markNeeds)):
 			case !inLab:
@@ -146,21 +172,25 @@ func TestQuickStartIsShort(t *testing.T) {
 	}
 }
 
-// testNames are the names of all tests of the project.
-func testNames(t *testing.T) map[string]bool {
+// testFiles has the text of the file of each test of the project, by the test's name.
+func testFiles(t *testing.T) map[string]string {
 	t.Helper()
-	names := map[string]bool{}
+	texts := map[string]string{}
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		for _, d := range file.Decls {
 			if f, is := d.(*ast.FuncDecl); is && strings.HasPrefix(f.Name.Name, "Test") {
-				names[f.Name.Name] = true
+				texts[f.Name.Name] = string(text)
 			}
 		}
 		return nil
@@ -168,7 +198,7 @@ func testNames(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
+	return texts
 }
 
 // masks replace what differs from run to run. Masked texts are only compared, so their length does not matter.
