@@ -22,7 +22,7 @@ func (c *check) special() {
 		}
 		c.add(Warning, "GID index is pinned", fmt.Sprintf("NCCL_IB_GID_INDEX = %s pins the index of every device of the host.", c.value),
 			costs, "With NCCL 2.21 or later remove it: they choose by address. If a NIC has several addresses, select a network with "+
-				"NCCL_IB_ADDR_RANGE.")
+				"NCCL_IB_ADDR_RANGE. In a container whose show_gids leaves out indexes, keep it up to 2.25.1, which stop there.")
 	case "NCCL_IB_TIMEOUT":
 		if n.Value > 22 && n.Value < 32 {
 			c.add(Warning, "NCCL_IB_TIMEOUT is high",
@@ -113,7 +113,7 @@ func CheckTogether(all []Set) (out []Finding) {
 		for _, name := range []string{"NCCL_IB_ADDR_RANGE", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM"} {
 			if _, ok := value[name]; ok {
 				out = append(out, Finding{Warning, name, "No effect with a pinned GID index",
-					"NCCL_IB_GID_INDEX is set and takes precedence.", name + " has no effect.", "Remove NCCL_IB_GID_INDEX.", ""})
+					"NCCL_IB_GID_INDEX is set and takes precedence.", name + " has no effect.", "Remove one of the two.", ""})
 			}
 		}
 	}

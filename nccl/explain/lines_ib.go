@@ -284,7 +284,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 	if _, set := find(l.settings, "NCCL_IB_PKEY"); l.pkeyAt > 0 && !set {
 		return "", fmt.Sprintf("The peer's NIC did not answer. The test of RDMA in line %d names a partition key (--pkey_index), and NCCL_IB_PKEY is not set: NCCL uses index 0.", l.pkeyAt), "Set NCCL_IB_PKEY to the same index on all hosts, if that key alone works between them. Otherwise see whether a rank on the peer ended earlier."
 	}
-	old := strings.Contains(m, "with error ") || l.version.Known() && l.version.Before(choosesGID) // this form ended with 2.19.4
+	old := l.version.Known() && l.version.Before(choosesGID) || !l.version.Known() && strings.Contains(m, "with error ") // this form ended with 2.19.4; plugins kept it
 	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); !old || pinned {
 		return "", "", ""
 	}

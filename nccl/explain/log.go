@@ -282,5 +282,7 @@ func (l *logged) rest(line string) {
 	}
 	if summary, _, _ := l.completed.of.more(l, line); summary != "" {
 		l.completed.summary, l.completed.message = summary, line
+	} else if _, _, found := bothGIDs(line); found {
+		l.completed.message += " " + strings.TrimSpace(line)
 	}
 }
