@@ -117,9 +117,28 @@ func TestDirectAccessThatIsSaidNotToWork(t *testing.T) {
 		"Does NCCL_P2P_DISABLE=1 help?\n":                                                             false,
 		"export NCCL_P2P_DISABLE=1 # for work stations\n":                                             false,
 		"NCCL_P2P_DISABLE=1 did not help.\n":                                                          false,
+		"If I set NCCL_P2P_DISABLE=1, everything works fine.\n":                                       true,
+		"If I set NCCL_P2P_DISABLE=1, could it help?\n":                                               false,
 	} {
 		got := Explain("notes.md", text, nil, fabric.Invocation{})
 		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "Direct access between GPUs does not work" }); is != want {
+			t.Errorf("%s: got %s", text, asText(got))
+		}
+	}
+}
+
+// TestRDMAThatIsSaidNotToWork: the same of NCCL_IB_DISABLE=1.
+func TestRDMAThatIsSaidNotToWork(t *testing.T) {
+	for text, want := range map[string]bool{
+		"If I ran with export NCCL_IB_DISABLE=1 to use simple TCP socket, everything work fine.\n": true, // alibaba/Pai-Megatron-Patch/issues/612
+		"I solved it by setting NCCL_IB_DISABLE=1.\n":                                              true,
+		"NCCL_IB_DISABLE=1 does not help.\n":                                                       false,
+		"NCCL_IB_DISABLE=1 to work without InfiniBand\n":                                           false,
+		"See if NCCL_IB_DISABLE=1 helps.\n":                                                        false,
+		"export NCCL_IB_DISABLE=1\n":                                                               false,
+	} {
+		got := Explain("notes.md", text, nil, fabric.Invocation{})
+		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "RDMA does not work" }); is != want {
 			t.Errorf("%s: got %s", text, asText(got))
 		}
 	}

@@ -69,29 +69,50 @@ var (
 	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
 	})
+	// withoutRDMA is one that says what NCCL_IB_DISABLE=1 does.
+	withoutRDMA = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("(?i)IB_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
+	})
+	// noRDMA says that hosts have no RDMA to lose.
+	noRDMA = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`)
+	})
+	// whenSet begins a sentence about what was tried.
+	whenSet = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^\s*if (?:i|we) (?:set|use|ran|run|add|disable)`)
+	})
 	// setsDirect is a line that has the setting alone or before a program, of which the line before it may speak.
 	setsDirect = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)")
 	})
 	helps = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|可以|解决|成功|正常`)
+		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`)
 	})
 	helpsNot = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`)
 	})
 )
 
-// direct reports that a job runs without direct access between GPUs alone, if somebody says so.
+// direct reports that a job runs without direct access between GPUs alone, or without RDMA alone, if somebody says so.
 func (s *script) direct(number int, line string) {
 	clauses := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
-	i := slices.IndexFunc(clauses, withoutDirect().MatchString)
-	says := func(s string) bool { return helps().MatchString(s) && !helpsNot().MatchString(s) }
-	if i < 0 || !says(clauses[i]) && (i+1 == len(clauses) || !says(clauses[i]+" "+clauses[i+1])) {
-		return
+	says := func(s string) bool {
+		return helps().MatchString(s) && !helpsNot().MatchString(whenSet().ReplaceAllString(s, ""))
 	}
-	s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_P2P_DISABLE", Summary: "Direct access between GPUs does not work", Wrong: "The text says that NCCL_P2P_DISABLE=1 helps.",
-		Costs:   "Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
-		Instead: "Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."})
+	said := func(setting *regexp.Regexp) bool {
+		i := slices.IndexFunc(clauses, setting.MatchString)
+		return i >= 0 && (says(clauses[i]) || i+1 < len(clauses) && says(clauses[i]+" "+clauses[i+1]))
+	}
+	switch {
+	case said(withoutDirect()):
+		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_P2P_DISABLE", Summary: "Direct access between GPUs does not work", Wrong: "The text says that NCCL_P2P_DISABLE=1 helps.",
+			Costs:   "Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
+			Instead: "Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."})
+	case said(withoutRDMA()) && !noRDMA().MatchString(line):
+		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_IB_DISABLE", Summary: "RDMA does not work", Wrong: "The text says that NCCL_IB_DISABLE=1 helps.",
+			Costs:   "Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
+			Instead: "Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."})
+	}
 }
 
 var (
