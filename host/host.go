@@ -193,6 +193,8 @@ type Link struct {
 	Loopback  bool     `json:"loopback,omitempty"`
 	Bond      *Bond    `json:"bond,omitempty"`
 	VLAN      *VLAN    `json:"vlan,omitempty"`
+	LACP      *LACP    `json:"lacp,omitempty"`   // of a bond in mode 802.3ad
+	Member    *Member  `json:"member,omitempty"` // of a bond
 	// Planned is true for a device that does not exist: a plan makes it. Its index is negative.
 	Planned bool `json:"planned,omitempty"`
 }

@@ -79,6 +79,26 @@ func (k kernel) Links(_ context.Context) ([]Link, error) {
 	return out, nil
 }
 
+// lacp reads what the netlink library does not decode: only root sees it (bond_sysfs.c).
+func lacp(bond string) *LACP {
+	read := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join("/sys/class/net", bond, "bonding", name))
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(raw))
+	}
+	aggregator, err := strconv.Atoi(read("ad_aggregator"))
+	if err != nil {
+		return nil
+	}
+	out := &LACP{Aggregator: aggregator, Partner: read("ad_partner_mac")}
+	if out.Partner == "00:00:00:00:00:00" { // null_mac_addr in bond_3ad.c
+		out.Partner = ""
+	}
+	return out
+}
+
 func link(l netlink.Link) Link {
 	a := l.Attrs()
 	out := Link{
@@ -97,6 +117,12 @@ func link(l netlink.Link) Link {
 		for from, to := range l.EgressQosMap {
 			out.VLAN.Egress[int(from)] = int(to)
 		}
+	}
+	if out.Bond != nil && out.Bond.Mode == netlink.BOND_MODE_802_3AD.String() {
+		out.LACP = lacp(a.Name)
+	}
+	if s, is := a.Slave.(*netlink.BondSlave); is {
+		out.Member = &Member{Works: s.MiiStatus == netlink.BondLinkUp, Active: s.State == netlink.BondStateActive, Aggregator: int(s.AggregatorId)}
 	}
 	// The parent of a veth is its peer, which is not a device below it and may be in another namespace.
 	if out.Kind != "veth" && a.ParentIndex != a.Index {

@@ -229,8 +229,10 @@ func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
 		return echoes{err: err}
 	}
 	e.port.counters = movement(before, after, h.from, h.to, minimum{})
-	if why := stranger(before, after, h.from, h.to); why != "" {
-		e.got.Errors = append(e.got.Errors, why)
+	for _, why := range []string{stranger(before, after, h.from, h.to), astray(before, after, h.from, h.to)} {
+		if why != "" {
+			e.got.Errors = append(e.got.Errors, why)
+		}
 	}
 	return e
 }

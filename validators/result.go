@@ -133,6 +133,7 @@ const (
 	NotDeclared     SkipReason = "not_declared" // nothing in the files to compare with
 	InLab           SkipReason = "lab"
 	NoCarrier       SkipReason = "no_carrier"
+	NoTraffic       SkipReason = "no_traffic" // the other checks sent too little
 	SpeedUnknown    SkipReason = "speed_unknown"
 	NoRDMA          SkipReason = "no_rdma"
 	NoPriorities    SkipReason = "no_priority_counters" // the NIC's driver does not count packets by priority

@@ -62,7 +62,8 @@ type side struct {
 	host, nic string
 	spec      *fabric.NIC
 	link      *host.Link
-	base      *host.Link // the port that carries the device's packets: that below a VLAN or macvlan, or the device itself
+	base      *host.Link      // the port that carries the device's packets: that below a VLAN or macvlan, or the device itself
+	below     []fabric.NICRef // the NIC or bond below a VLAN, and the members of a bond: they have the same packets
 }
 
 func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.nic} }
@@ -86,7 +87,8 @@ type run struct {
 	options   Options
 	snapshots map[string]*facts.Snapshot
 
-	lateDriver bool // some port's counters lag behind
+	lateDriver bool   // some port's counters lag behind
+	bonded     []bond // those that the paths use; nil if they are not to be checked
 }
 
 // trial is the checks of one path. The trials of one round have no host in common and run in parallel.
@@ -126,6 +128,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	}
 	r.look(ctx)
 	trials := r.trials()
+	r.bonded = r.watchBonds(ctx, trials)
 	ofHosts := r.judge(ctx, trials)
 	var out []Result
 	for _, t := range trials {
@@ -259,7 +262,7 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 			return ends, HostUnreachable, "host " + ref.Host + " could not be reached: " + r.options.Unreachable[ref.Host]
 		}
 		spec := r.nics[ref]
-		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec)}
+		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec), below: below(r.hosts[ref.Host], spec)}
 		if s.link == nil {
 			return ends, DeviceMissing, s.port() + " matches no device, or several; run " + r.options.Invocation.Hint("plan")
 		}

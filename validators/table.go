@@ -20,6 +20,7 @@ const (
 	CheckLogin    Check = "login"
 	CheckNCCL     Check = "nccl"
 	CheckParity   Check = "parity"
+	CheckBond     Check = "bond"
 )
 
 // CheckBoot checks what came up after a reboot. It is not in the table, because it needs a plan.
@@ -71,12 +72,17 @@ var Table = []Row{
 	{CheckVerbs, "RDMA bandwidth and latency with perftest", "RDMA devices at both ends, perftest", false, (*run).verbs},
 	{CheckWorkload, "over links and networks with a declared distance or a `workload`: the model's rate beside the measured one, and the bounds of the workload",
 		"a measured round trip (`ping`), and for the rates `verbs`", false, (*run).workloads},
+	{CheckBond, "each member of a bond works and carried packets, and LACP's partner is the declared one", "a `bond` block", false,
+		(*run).bonds},
 	{CheckLogin, "each host of a `login_mesh` logs in to all the others with ssh, as the user of the mesh", "a `login_mesh`", true,
 		(*run).logins},
 	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs",
 		"nothing; with `run`, GPUs and either torch, or nccl-tests and a `login_mesh`", true, (*run).nccl},
 	{CheckParity, "hosts have the same kernel, driver stack, firmware and libraries", "several hosts", true, (*run).parity},
 }
+
+// Optional reports whether a check of paths has no results without the blocks that it is about.
+func (c Check) Optional() bool { return c == CheckQoS || c == CheckBond || c == CheckWorkload }
 
 // judge runs the selected checks. Results about one path are added to its trial; judge returns all others.
 func (r *run) judge(ctx context.Context, trials []*trial) (out []Result) {

@@ -1,0 +1,153 @@
+package validators
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe"
+)
+
+// lacpBond is a working LACP bond of two members on host a.
+func lacpBond() bond {
+	b := bond{began: time.Now(), side: side{host: "a", nic: "b0", spec: &fabric.NIC{Name: "b0", Host: "a", Netdev: "b0", Bond: &fabric.Bond{Mode: lacpMode}},
+		link: &host.Link{Index: 9, Name: "b0", Kind: "bond", MAC: "02:00:00:00:00:0a", LACP: &host.LACP{Aggregator: 1, Partner: "02:00:00:00:00:0b"},
+			Bond: &host.Bond{Mode: lacpMode, XmitHash: "layer3+4"}}}, before: ports{}}
+	for i, name := range []string{"p0", "p1"} {
+		b.members = append(b.members, side{host: "a", nic: name, spec: &fabric.NIC{Name: name, Host: "a"},
+			link: &host.Link{Index: 2 + i, Name: "eth" + name[1:], Master: 9, Up: true, Carrier: true, Member: &host.Member{Works: true, Active: true, Aggregator: 1}}})
+		b.before[b.members[i].ref()] = probe.Counters{TxPackets: 100}
+	}
+	return b
+}
+
+func sentBy(b bond, sent ...uint64) ports {
+	out := ports{}
+	for i, m := range b.members {
+		out[m.ref()] = probe.Counters{TxPackets: 100 + sent[i]}
+	}
+	return out
+}
+
+// TestMembersOfABondAreJudged: each state in which a bond does not use a member is named.
+func TestMembersOfABondAreJudged(t *testing.T) {
+	for want, change := range map[string]func(b *bond, m *side){
+		"":                          func(*bond, *side) {},
+		"p1 has no carrier":         func(_ *bond, m *side) { m.link.Carrier = false },
+		"p1 is down":                func(_ *bond, m *side) { m.link.Up = false },
+		"p1 is not a member":        func(_ *bond, m *side) { m.link.Master = 0 },
+		"p1 matches no device":      func(_ *bond, m *side) { m.link = nil },
+		"p1 does not work":          func(_ *bond, m *side) { m.link.Member.Works = false },
+		"p1 does not report":        func(_ *bond, m *side) { m.link.Member = nil },
+		"p1 is in another LACP agg": func(_ *bond, m *side) { m.link.Member.Aggregator = 2 },
+	} {
+		b := lacpBond()
+		change(&b, &b.members[1])
+		got := b.working()
+		verdict, working := Fail, 1.0
+		if want == "" {
+			verdict, working = Pass, 2
+		}
+		if got.Verdict != verdict || !strings.HasPrefix(got.Cause, want) || got.Values[0].Value != working || got.Values[0].OutOf != 2 {
+			t.Errorf("%q: %+v", want, got)
+		}
+	}
+}
+
+// TestLACPsPartnerIsTheDeclaredOne: at a direct link, another system is a failure; through a switch it is not.
+func TestLACPsPartnerIsTheDeclaredOne(t *testing.T) {
+	peer := lacpBond()
+	peer.host, peer.link.MAC = "z", "02:00:00:00:00:0b"
+	other := lacpBond()
+	other.host, other.link.MAC = "z", "02:00:00:00:00:0c"
+	for name, c := range map[string]struct {
+		peer    *bond
+		partner string
+		want    Verdict
+		says    string
+	}{
+		"the peer":          {&peer, "02:00:00:00:00:0b", Pass, ""},
+		"a switch":          {nil, "02:00:00:00:00:0d", Pass, ""},
+		"another system":    {&other, "02:00:00:00:00:0b", Fail, "the partner is not z.b0"},
+		"nobody":            {&peer, "", Fail, "no system answers by LACP"},
+		"nobody, by switch": {nil, "", Fail, "no system answers by LACP"},
+	} {
+		b := lacpBond()
+		b.link.LACP.Partner = c.partner
+		if got := b.partner(c.peer); got.Verdict != c.want || !strings.Contains(got.Cause, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	b := lacpBond()
+	b.link.LACP = nil
+	if got := b.partner(&peer); got.Verdict != Fail || !got.Unmeasured {
+		t.Errorf("a host that does not report: %+v", got)
+	}
+}
+
+// TestMembersThatCarryNothingAreNamed: with its reason, and only if something was sent at all.
+func TestMembersThatCarryNothingAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, hash string
+		sent       []uint64
+		want       Verdict
+		says, cure string
+	}{
+		"both":                           {lacpMode, "layer3+4", []uint64{5000, 60}, Pass, "", ""},
+		"one, and the other LACP alone":  {lacpMode, "layer3+4", []uint64{5000, 4}, Warn, "p1 sent nothing: this run had few connections", ""},
+		"one, by the hash of two MACs":   {lacpMode, "layer2", []uint64{0, 5000}, Warn, `p0 sent nothing: the hash "layer2"`, "layer3+4"},
+		"nothing was sent":               {lacpMode, "layer3+4", []uint64{40, 2}, Skip, "tcp or verbs", ""},
+		"a mode in which one member can": {"active-backup", "layer2", []uint64{0, 5000}, Skip, "one member carries everything", ""},
+	} {
+		b := lacpBond()
+		b.spec.Bond.Mode, b.link.Bond.XmitHash = c.mode, c.hash
+		got := b.load(sentBy(b, c.sent...), nil)
+		if got.Verdict != c.want || !strings.Contains(got.Cause, c.says) || !strings.Contains(got.Cure, c.cure) || len(got.Counters) != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestAMissingVLANIsToldFromADeadCable by the counters of the VLAN and of the port below it.
+func TestAMissingVLANIsToldFromADeadCable(t *testing.T) {
+	vlan := func(name string, id int) side {
+		return side{host: name, nic: "v", spec: &fabric.NIC{Name: "v", Host: name, VLAN: &fabric.VLAN{ID: id}}, link: &host.Link{VLAN: &host.VLAN{ID: id}},
+			below: []fabric.NICRef{{Host: name, NIC: "p0"}}}
+	}
+	a, z := vlan("a", 200), vlan("z", 200)
+	port := fabric.NICRef{Host: "z", NIC: "p0"}
+	for name, c := range map[string]struct {
+		sent, inside, arrived, earlier uint64
+		want                           string
+	}{
+		"it arrives":               {3, 3, 3, 10, ""},
+		"nothing was sent":         {0, 0, 0, 10, ""},
+		"without the tag":          {3, 0, 3, 10, "packets reach z.p0, but not in VLAN 200"},
+		"the switch has no VLAN":   {3, 0, 0, 10, "nothing of VLAN 200 reaches z.p0, which has received other packets"},
+		"nothing has ever arrived": {3, 0, 0, 0, "z.p0 has never received a packet"},
+	} {
+		before := ports{port: {RxPackets: c.earlier}}
+		after := ports{a.ref(): {TxPackets: c.sent}, z.ref(): {RxPackets: c.inside}, port: {RxPackets: c.earlier + c.arrived}}
+		if got := astray(before, after, a, z); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 4}}, a, vlan("z", 201)); got != "a.v sends in VLAN 200, and z.v is VLAN 201" {
+		t.Errorf("two IDs: %q", got)
+	}
+}
+
+// TestOwnMembersAreNotAnotherPort: what a bond received, its members received; they are no evidence of swapped cables.
+func TestOwnMembersAreNotAnotherPort(t *testing.T) {
+	z := side{host: "z", nic: "b0", below: []fabric.NICRef{{Host: "z", NIC: "p0"}}}
+	after := ports{{Host: "z", NIC: "p0"}: {RxPackets: 50}}
+	if got := elsewhere(ports{}, after, z, minimum{packets: 10}); got != "" {
+		t.Errorf("a member of the bond: %q", got)
+	}
+	z.below = nil
+	if got := elsewhere(ports{}, after, z, minimum{packets: 10}); !strings.Contains(got, "they arrived at z.p0") {
+		t.Errorf("another port: %q", got)
+	}
+}
