@@ -32,8 +32,8 @@ type bond struct {
 	members []side
 }
 
-// below returns the NIC or bond below a VLAN, and the members of a bond: their counters have the packets of what stands on them.
-func below(h *fabric.Host, n *fabric.NIC) (out []fabric.NICRef) {
+// under returns the NIC or bond below a VLAN, and the members of a bond: their counters have the packets of what stands on them.
+func under(h *fabric.Host, n *fabric.NIC) (out []fabric.NICRef) {
 	if n.VLAN != nil {
 		out = append(out, n.VLAN.On)
 	}
@@ -57,7 +57,7 @@ func (r *run) watchBonds(ctx context.Context, trials []*trial) (out []bond) {
 			if t.skip != "" {
 				continue
 			}
-			for _, ref := range append([]fabric.NICRef{s.ref()}, s.below...) {
+			for _, ref := range append([]fabric.NICRef{s.ref()}, s.under...) {
 				n := r.nics[ref]
 				if n == nil || n.Bond == nil || seen[ref] {
 					continue
@@ -124,11 +124,11 @@ func (r *run) peerOf(b bond, trials []*trial) *bond {
 			continue
 		}
 		for i, s := range t.ends {
-			if s.ref() != b.ref() && !slices.Contains(s.below, b.ref()) {
+			if s.ref() != b.ref() && !slices.Contains(s.under, b.ref()) {
 				continue
 			}
 			for j, o := range r.bonded {
-				if z := t.ends[1-i]; o.ref() == z.ref() || slices.Contains(z.below, o.ref()) {
+				if z := t.ends[1-i]; o.ref() == z.ref() || slices.Contains(z.under, o.ref()) {
 					return &r.bonded[j]
 				}
 			}
@@ -242,7 +242,7 @@ func (b bond) load(after ports, err error) Result {
 // astray says where the packets of a VLAN were lost, if the counters show it; "" if they do not. The sender's own counters tell how many
 // packets it sent with the tag.
 func astray(before, after ports, from, to side) string {
-	if from.spec.VLAN == nil || to.spec.VLAN == nil || len(to.below) == 0 {
+	if from.spec.VLAN == nil || to.spec.VLAN == nil || len(to.under) == 0 {
 		return ""
 	}
 	sent := grown(before[from.ref()].TxPackets, after[from.ref()].TxPackets)
@@ -250,7 +250,7 @@ func astray(before, after ports, from, to side) string {
 	if sent == 0 || inside > 0 {
 		return ""
 	}
-	port := to.below[0]
+	port := to.under[0]
 	switch arrived := grown(before[port].RxPackets, after[port].RxPackets); {
 	case arrived >= sent && to.link.VLAN != nil && from.link.VLAN != nil && to.link.VLAN.ID != from.link.VLAN.ID:
 		return fmt.Sprintf("%s sends in VLAN %d, and %s is VLAN %d", from.port(), from.link.VLAN.ID, to.port(), to.link.VLAN.ID)

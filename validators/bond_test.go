@@ -114,7 +114,7 @@ func TestMembersThatCarryNothingAreNamed(t *testing.T) {
 func TestAMissingVLANIsToldFromADeadCable(t *testing.T) {
 	vlan := func(name string, id int) side {
 		return side{host: name, nic: "v", spec: &fabric.NIC{Name: "v", Host: name, VLAN: &fabric.VLAN{ID: id}}, link: &host.Link{VLAN: &host.VLAN{ID: id}},
-			below: []fabric.NICRef{{Host: name, NIC: "p0"}}}
+			under: []fabric.NICRef{{Host: name, NIC: "p0"}}}
 	}
 	a, z := vlan("a", 200), vlan("z", 200)
 	port := fabric.NICRef{Host: "z", NIC: "p0"}
@@ -141,12 +141,12 @@ func TestAMissingVLANIsToldFromADeadCable(t *testing.T) {
 
 // TestOwnMembersAreNotAnotherPort: what a bond received, its members received; they are no evidence of swapped cables.
 func TestOwnMembersAreNotAnotherPort(t *testing.T) {
-	z := side{host: "z", nic: "b0", below: []fabric.NICRef{{Host: "z", NIC: "p0"}}}
+	z := side{host: "z", nic: "b0", under: []fabric.NICRef{{Host: "z", NIC: "p0"}}}
 	after := ports{{Host: "z", NIC: "p0"}: {RxPackets: 50}}
 	if got := elsewhere(ports{}, after, z, minimum{packets: 10}); got != "" {
 		t.Errorf("a member of the bond: %q", got)
 	}
-	z.below = nil
+	z.under = nil
 	if got := elsewhere(ports{}, after, z, minimum{packets: 10}); !strings.Contains(got, "they arrived at z.p0") {
 		t.Errorf("another port: %q", got)
 	}

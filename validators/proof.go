@@ -102,7 +102,7 @@ func moved(before, after ports, from, to side, least minimum) proof {
 func elsewhere(before, after ports, to side, least minimum) string {
 	var others []fabric.NICRef
 	for ref, c := range after {
-		if ref.Host == to.host && ref != to.ref() && !slices.Contains(to.below, ref) && grown(before[ref].RxPackets, c.RxPackets) >= max(least.packets, 1) {
+		if ref.Host == to.host && ref != to.ref() && !slices.Contains(to.under, ref) && grown(before[ref].RxPackets, c.RxPackets) >= max(least.packets, 1) {
 			others = append(others, ref)
 		}
 	}

@@ -63,7 +63,7 @@ type side struct {
 	spec      *fabric.NIC
 	link      *host.Link
 	base      *host.Link      // the port that carries the device's packets: that below a VLAN or macvlan, or the device itself
-	below     []fabric.NICRef // the NIC or bond below a VLAN, and the members of a bond: they have the same packets
+	under     []fabric.NICRef // the NIC or bond below a VLAN, and the members of a bond: they have the same packets
 }
 
 func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.nic} }
@@ -262,7 +262,7 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 			return ends, HostUnreachable, "host " + ref.Host + " could not be reached: " + r.options.Unreachable[ref.Host]
 		}
 		spec := r.nics[ref]
-		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec), below: below(r.hosts[ref.Host], spec)}
+		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec), under: under(r.hosts[ref.Host], spec)}
 		if s.link == nil {
 			return ends, DeviceMissing, s.port() + " matches no device, or several; run " + r.options.Invocation.Hint("plan")
 		}
