@@ -71,7 +71,7 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 		l.errorf(l.ranges[h.At("address")], "Address not allowed", "address must be only a name or an IP address, not %q. Write %s.", h.Address, cure)
 	}
 	if _, err := netip.ParseAddr(h.Address); err != nil && dottedNumbers().MatchString(h.Address) {
-		l.errorf(l.ranges[h.At("address")], "Address not allowed", "%q looks like an IPv4 address, but is none: it needs four numbers from 0 to 255, "+
+		l.errorf(l.ranges[h.At("address")], "Address not allowed", "%q looks like an IPv4 address, but is not one: it needs four numbers from 0 to 255, "+
 			"without leading zeros.", h.Address)
 	}
 	hi.s = i.s.with("self", self(i, cty.StringVal(h.Address), labels(h)))

@@ -387,7 +387,7 @@ var parserHints = []struct {
 	cure    string
 }{
 	{"Missing newline after argument", `^(or|and|not|is|in|then|else|if)\b`, "The operators are ||, &&, !, == and CONDITION ? a : b."},
-	{"Missing newline after argument", `^(_\d|[xX][0-9a-fA-F])`, "Numbers have decimal digits alone: 9000."},
+	{"Missing newline after argument", `^(_\d|[xX][0-9a-fA-F])`, "Write numbers with digits only: 9000."},
 	{"Missing newline after argument", "", "Put each argument on its own line. Text needs quotes, and numbers have no units."},
 	{"Missing key/value separator", "^}", "An object has keys: { a = 1 }. A variable is var.name, without braces."},
 	{"Missing key/value separator", "", `A block has no equals sign: host "a" { … }.`},

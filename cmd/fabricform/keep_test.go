@@ -28,7 +28,7 @@ func TestConnectionsAreKeptForASaneTimeInAPrivateFolder(t *testing.T) {
 		{own, "-5m", "must be from 1s to 8h"},
 		{own, "999ms", "must be from 1s to 8h"},
 		{own, "8h0m1s", "must be from 1s to 8h"},
-		{own, "five", "invalid"},
+		{own, "five", "takes a number with a unit"},
 		{"", "5m", "-keep-connections: XDG_RUNTIME_DIR is not set to an absolute path: set it to a folder of your own with mode 0700"},
 		{open, "5m", "has mode 0777, which lets other users in"},
 	} {
