@@ -19,13 +19,20 @@ import (
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
 	left := map[resource.Addr]bool{}
+	modules := false // some Soft-RoCE device is kept, and needs its module
+	for _, x := range h.RXE {
+		n := h.NIC(x.NIC.NIC)
+		keeps := x.Persist && (n == nil || persists(h, n))
+		left[resource.Addr{Host: h.Name, Kind: rxe.Kind, Name: x.Name}] = !keeps
+		modules = modules || keeps
+	}
 	for _, n := range h.NICs {
 		left[resource.Addr{Host: h.Name, Kind: netif.KindNIC, Name: n.Name}] = !persists(h, n)
 	}
 	var after []resource.Addr
 	at := map[resource.Addr]int{}
 	for _, r := range slices.Concat(netif.Desired(f, h), rxe.Desired(f, h), qos.Desired(f, h)) {
-		skip := left[r.Addr]
+		skip := left[r.Addr] || r.Addr.Kind == rxe.KindModule && !modules
 		nic := -1
 		for _, a := range r.After {
 			skip = skip || left[a]

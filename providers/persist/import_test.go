@@ -1,0 +1,70 @@
+package persist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// soft is a host with a Soft-RoCE device on a NIC.
+func soft(nic, device bool) (*fabric.Fabric, *fabric.Host) {
+	h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{{Name: "rail0", Host: "a", Netdev: "eth1", Persist: nic}},
+		RXE: []*fabric.RXE{{Name: "rxe0", NIC: fabric.NICRef{Host: "a", NIC: "rail0"}, Persist: device}}}
+	return &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}, h
+}
+
+// TestNothingIsKeptOfADeviceThatIsNotPersistent: neither it nor its module, which no other device needs.
+func TestNothingIsKeptOfADeviceThatIsNotPersistent(t *testing.T) {
+	for _, c := range []struct {
+		nic, device bool
+		want        string
+	}{{true, true, "rdma_rxe rxe0"}, {true, false, ""}, {false, true, ""}, {false, false, ""}} {
+		f, h := soft(c.nic, c.device)
+		got := ""
+		for _, r := range Desired(f, h) {
+			if s := decode[Spec](r); r.Addr.Kind == Kind {
+				got = strings.Join(s.Modules, " ")
+				for _, x := range s.RXE {
+					got += " " + x.Device
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("NIC %v, device %v: %q is kept, want %q", c.nic, c.device, got, c.want)
+		}
+	}
+}
+
+// TestAnImportLeavesBootsToWhoDoesThem: with its reason, unless the files are to keep what they declare.
+func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
+	draft := func(persist bool) *resource.Draft {
+		_, h := soft(true, true)
+		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true})
+		h.Sysctl = map[string]string{"net.ipv4.ip_forward": "1"}
+		snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
+		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/etc/netplan/99-hand.yaml", Exact: true}}})
+		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
+		if err := (provider{}).Import(t.Context(), nil, d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := draft(false)
+	if d.Host.NICs[0].Persist || d.Host.NICs[1].Persist || d.Host.RXE[0].Persist || d.Host.Sysctl != nil || len(d.Remarks) != 3 ||
+		d.Remarks[0] != (resource.Remark{NIC: "rail0", Text: "not persistent here: /etc/netplan/99-hand.yaml configures it, a file of netplan"}) || !d.Remarks[2].Left {
+		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
+	}
+	if got := Desired(&fabric.Fabric{Name: "f"}, d.Host); len(got) > 0 {
+		t.Errorf("the first plan would keep %v", got)
+	}
+	d = draft(true)
+	if !d.Host.NICs[0].Persist || !d.Host.NICs[1].Persist || !d.Host.RXE[0].Persist || len(d.Host.Sysctl) != 1 || len(d.Remarks) != 1 ||
+		!strings.Contains(d.Remarks[0].Text, "remove eth1 from /etc/netplan/99-hand.yaml") {
+		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
+	}
+}
