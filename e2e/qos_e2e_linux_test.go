@@ -44,7 +44,8 @@ link "rail0" {
 }
 `
 
-// TestAClassOfTrafficReachesTheNIC, as iproute2's dcb and ethtool show it, survives reboots, and leaves it as it was.
+// TestAClassOfTrafficReachesTheNIC, as iproute2's dcb and ethtool show it, survives reboots, and leaves it as it was. `make long` has a step for each
+// network manager.
 func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
 	long(t)
 	for owner, service := range map[string]string{"networkd": "systemd-networkd", "ifupdown": "networking", "networkmanager": "NetworkManager"} {
