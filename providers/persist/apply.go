@@ -129,9 +129,13 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 	read := map[*netmanager.Manager]bool{}
 	dirs := map[string]bool{}
 	var dropped []string
+	var restart *netmanager.Manager
 	for _, s := range todo {
 		dirs[path.Dir(s.path)] = true
 		if m := s.manager(); m != nil {
+			if s.put && strings.HasSuffix(s.path, ".netdev") {
+				restart = m
+			}
 			read[m] = true
 			dropped = append(dropped, s.drops(m)...)
 		}
@@ -144,6 +148,14 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 		}
 		if dirs[rulesFolder] {
 			if err := netmanager.Run(ctx, h, "udevadm", "control", "--reload"); err != nil {
+				return err
+			}
+		}
+		if restart != nil {
+			// After a reload, networkd does not know that the device of a new .netdev file exists: it makes a VLAN again, which fails the
+			// device below it ("Failed to create netdev: File exists"), and members wait for their bond. Seen with systemd 257.
+			delete(read, restart)
+			if err := netmanager.Run(ctx, h, "systemctl", "restart", restart.Unit); err != nil {
 				return err
 			}
 		}
