@@ -141,7 +141,13 @@ func TestDiscoverHearsSwitches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lab struct{ Net struct{ PID int } }
+	var lab struct {
+		Net   struct{ PID int }
+		Links []struct {
+			Name string
+			Ends []struct{ Device string }
+		}
+	}
 	if err := json.Unmarshal(raw, &lab); err != nil {
 		t.Fatal(err)
 	}
@@ -150,13 +156,19 @@ func TestDiscoverHearsSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer middle.close()
+	ports := make([]string, 2) // of the leaf
+	for _, l := range lab.Links {
+		if i := slices.Index([]string{"leaf:a", "leaf:b"}, l.Name); i >= 0 {
+			ports[i] = l.Ends[0].Device
+		}
+	}
 	stop := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
 		ended <- middle.inside(func() error {
 			for {
-				for i := range 2 {
-					if err := sayLLDP(fmt.Sprintf("n0p%d", i), "leaf1", fmt.Sprintf("swp%d", i+1)); err != nil {
+				for i, port := range ports {
+					if err := sayLLDP(port, "leaf1", fmt.Sprintf("swp%d", i+1)); err != nil {
 						return err
 					}
 				}
