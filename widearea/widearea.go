@@ -17,7 +17,7 @@ import (
 // end is known, a Low of 0 that no lower end is known.
 type Range struct{ Low, High float64 }
 
-// Unknown is a value of which nothing is known.
+// unknown is a value of which nothing is known.
 var unknown = Range{0, math.Inf(1)}
 
 // Exactly is a known value.
