@@ -21,7 +21,9 @@ func lifeOfABond(t *testing.T, owner string) {
 	state := t.TempDir()
 	t.Cleanup(func() { try(t, state, "lab", "down", bondVLAN) })
 	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, bondVLAN).want(t, 0, "is up")
-	on := func(t *testing.T, script string) string { return inside(t, state, bondVLAN, "node1", "sh", "-c", script) }
+	on := func(t *testing.T, script string) string {
+		return inside(t, state, bondVLAN, "node1", "sh", "-c", script)
+	}
 	settled := func(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end) && try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).code != 0; {
