@@ -52,6 +52,9 @@ type Manager struct {
 	// Reload is the command that makes the manager read its files again; nil if it reads them only when it is called,
 	// at boot.
 	Reload []string
+	// Restarts reports whether the manager must be restarted to read that file of ours, because it makes devices that exist already; nil if a
+	// reload always does.
+	Restarts func(path, text string) bool
 	// Unit is the manager's systemd service.
 	Unit string
 	// Front says that the manager writes files for other managers, which configure the NICs.
@@ -123,21 +126,29 @@ func (m *Manager) String() string {
 // Of returns the files in the manager's folder.
 func (m *Manager) Of(files []File) []File { return in(files, m.Folder) }
 
-// Reload makes managers read their files again, including the managers behind a front. It restarts no manager and
-// takes no link down or up.
-func Reload(ctx context.Context, h host.Host, read map[*Manager]bool) error {
+// Reload makes managers read their files again, including the managers behind a front, and takes no link down or up. It restarts those of
+// restart that have files of devices, and the others not.
+func Reload(ctx context.Context, h host.Host, read, restart map[*Manager]bool) error {
 	for _, m := range All {
 		if m.Front && read[m] {
 			for _, behind := range All {
-				read[behind] = read[behind] || behind.Behind != nil && unitActive(ctx, h, behind.Unit)
+				active := behind.Behind != nil && unitActive(ctx, h, behind.Unit)
+				read[behind] = read[behind] || active
+				if restart[m] && active && behind.Restarts != nil {
+					restart[behind] = true
+				}
 			}
 		}
 	}
 	for _, m := range All {
-		if !read[m] || m.Reload == nil {
+		command := m.Reload
+		if restart[m] && !m.Front {
+			command = []string{"systemctl", "restart", m.Unit}
+		}
+		if !read[m] || command == nil {
 			continue
 		}
-		if err := Run(ctx, h, m.Reload...); err != nil {
+		if err := Run(ctx, h, command...); err != nil {
 			return err
 		}
 	}

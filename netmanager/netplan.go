@@ -24,7 +24,10 @@ var netplan = &Manager{
 	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
 	Holds: func(l Link, text string) bool { return slices.Contains(netplanNamed(text), l.Link.Name) },
 	Check: checkNetplan, Reload: []string{"netplan", "generate"},
-	Reports:    func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After },
+	Reports: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After },
+	Restarts: func(_, text string) bool {
+		return strings.Contains(text, "\n  bonds:\n") || strings.Contains(text, "\n  vlans:\n")
+	},
 	NoProtocol: true, VLANsBelow: true, Drops: netplanDrops, Notes: netplanNotes,
 }
 

@@ -32,7 +32,10 @@ var networkd = &Manager{
 		return out
 	},
 	Notes: networkdNotes, Reload: []string{"networkctl", "reload"},
-	Reports: networkdPath, Done: networkdDone, FirstFile: true, VLANsBelow: true, DropsForeign: true, Drops: networkdDrops,
+	// After a reload, networkd does not know that the device of a new .netdev file exists: it makes a VLAN again, which fails the device below
+	// it ("Failed to create netdev: File exists"), and members wait for their bond. Seen with 257. A restart keeps devices, addresses and leases.
+	Restarts: func(path, _ string) bool { return strings.HasSuffix(path, ".netdev") },
+	Reports:  networkdPath, Done: networkdDone, FirstFile: true, VLANsBelow: true, DropsForeign: true, Drops: networkdDrops,
 	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network",
 		Off: `"off"`, KeepsAddresses: true},
 }

@@ -65,7 +65,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 	defer func() { err = errors.Join(err, release()) }()
 	err = write(ctx, h, todo)
 	if err == nil && len(todo) == 0 {
-		err = netmanager.Reload(ctx, h, unread(got))
+		err = netmanager.Reload(ctx, h, unread(got), nil)
 	}
 	if err == nil {
 		err = manageAgain(ctx, h, want)
@@ -129,14 +129,14 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 	read := map[*netmanager.Manager]bool{}
 	dirs := map[string]bool{}
 	var dropped []string
-	var restart *netmanager.Manager
+	restart := map[*netmanager.Manager]bool{}
 	for _, s := range todo {
 		dirs[path.Dir(s.path)] = true
 		if m := s.manager(); m != nil {
-			if s.put && strings.HasSuffix(s.path, ".netdev") {
-				restart = m
-			}
 			read[m] = true
+			if s.put && m.Restarts != nil && m.Restarts(s.path, s.text) {
+				restart[m] = true
+			}
 			dropped = append(dropped, s.drops(m)...)
 		}
 	}
@@ -151,15 +151,7 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 				return err
 			}
 		}
-		if restart != nil {
-			// After a reload, networkd does not know that the device of a new .netdev file exists: it makes a VLAN again, which fails the
-			// device below it ("Failed to create netdev: File exists"), and members wait for their bond. Seen with systemd 257.
-			delete(read, restart)
-			if err := netmanager.Run(ctx, h, "systemctl", "restart", restart.Unit); err != nil {
-				return err
-			}
-		}
-		return netmanager.Reload(ctx, h, read)
+		return netmanager.Reload(ctx, h, read, restart)
 	})
 	for _, s := range todo {
 		if !s.put && path.Dir(s.path) == unitFolder && !strings.Contains(s.path, "@.") { // a template runs for a moment at boot

@@ -172,3 +172,25 @@ func TestABondSurvivesAsAWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestDevicesThatExistAreTakenByARestart: networkd does not see on a reload that the device of a new file exists, also behind netplan; files
+// without devices are read by a reload, and NetworkManager is never restarted.
+func TestDevicesThatExistAreTakenByARestart(t *testing.T) {
+	for name, snap := range managedHosts {
+		restarted := func(files []netmanager.File) bool {
+			return slices.ContainsFunc(files, func(f netmanager.File) bool {
+				m := step{path: f.Path}.manager()
+				return m != nil && m.Restarts != nil && m.Restarts(f.Path, f.Text)
+			})
+		}
+		devices, _, err := Files(deviceHost(snap), devices())
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, _ := wantFiles(t, snap)
+		want := slices.Contains([]string{"networkd", "netplan", "netplan-networkmanager"}, name) // a front asks for those behind it that have to
+		if restarted(devices) != want || restarted(plain) {
+			t.Errorf("%s: a restart for devices %t, for others %t; want %t and false", name, restarted(devices), restarted(plain), want)
+		}
+	}
+}
