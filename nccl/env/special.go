@@ -22,7 +22,7 @@ func (c *check) special() {
 		}
 		c.add(Warning, "GID index is pinned", fmt.Sprintf("NCCL_IB_GID_INDEX = %s pins the index of every device of the host.", c.value),
 			costs, "With NCCL 2.21 or later remove it: they choose by address. If a NIC has several addresses, select a network with "+
-				"NCCL_IB_ADDR_RANGE. In a container whose show_gids leaves out indexes, keep it up to 2.25.1, which stop there.")
+				"NCCL_IB_ADDR_RANGE. If show_gids skips indexes, as in a container, keep it with NCCL up to 2.25.1: these releases stop at the first gap.")
 	case "NCCL_IB_TIMEOUT":
 		if n.Value > 22 && n.Value < 32 {
 			c.add(Warning, "NCCL_IB_TIMEOUT is high",
