@@ -194,3 +194,14 @@ func TestDevicesThatExistAreTakenByARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestAMadeDeviceIsNotReleased: a bond appears in the middle of an apply, and then belongs to the claimer; nothing must be released for it.
+func TestAMadeDeviceIsNotReleased(t *testing.T) {
+	snap := deviceHost(snapshot(networkManager))
+	snap.Links = append(snap.Links, host.Link{Index: 9, Name: "b0", Kind: "bond"})
+	found(snap, func(f *netmanager.Found) { f.InCharge = []string{"b0", "ens1f0"} })
+	got, err := handsOff{}.Observe(snap, devices())
+	if err != nil || !slices.Equal(got.NICs, []string{"ens1f0"}) {
+		t.Errorf("%+v, %v; want the member alone", got, err)
+	}
+}
