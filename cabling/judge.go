@@ -31,7 +31,7 @@ type judge struct {
 	units   []unit
 	unitOf  map[Port]int
 	heard   map[pair]sound  // by listener and sender
-	others  map[int][]other // devices that are no port of the hosts, by who heard them
+	others  map[int][]other // devices other than the hosts' ports, by the unit that heard them
 }
 
 // unit is a physical port.
@@ -49,7 +49,7 @@ type sound struct{ group, broadcast bool }
 
 func (s sound) both() bool { return s.group && s.broadcast }
 
-// other is a device that is no port of the hosts.
+// other is a device other than the hosts' ports, such as a switch.
 type other struct {
 	name string // for people
 	lldp *lldp.Neighbour
@@ -78,7 +78,7 @@ func (j *judge) group() {
 	}
 }
 
-// listen sorts what was heard by who was heard.
+// listen records the frames that each unit heard, by their sender.
 func (j *judge) listen() {
 	for _, port := range slices.SortedFunc(maps.Keys(j.answers.Ports), comparePorts) {
 		said := j.answers.Ports[port]
@@ -130,7 +130,7 @@ func (j *judge) fail(what, why string) {
 	j.report.Failed[what] = why
 }
 
-// other notes a device that is no port of the hosts. A host that describes itself by LLDP sends from one of its own addresses.
+// other records a device other than the hosts' ports. An LLDP frame from an address of one of the hosts is ignored: the host describes itself.
 func (j *judge) other(at int, frame []byte) {
 	f, ok := lldp.Decode(frame)
 	if !ok || j.survey.macs[f.Source] {

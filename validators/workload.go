@@ -118,6 +118,9 @@ func (t *trial) rateModel(p widearea.Path, measured Result) (res Result, window 
 	res.Values = []Measurement{
 		{Name: MetricPredicted, Value: f.Value.High, Unit: Gbps, Spread: &Spread{Min: f.Value.Low, Max: f.Value.High}},
 		{Name: MetricBandwidth, Value: got, Unit: Gbps}, {Name: MetricShare, Value: share, Unit: Percent}}
+	if f.Mean {
+		return res.skips(Undecided, "with losses the model gives a mean, which is neither reached nor broken"), true
+	}
 	if got > slack*f.Value.High {
 		res.Verdict = Warn
 		res.Cause = "more than the model allows: it does not hold here, because the round trip changed or the window is not the one that it knows"

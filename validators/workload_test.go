@@ -65,6 +65,23 @@ func TestTheModelStandsBesideTheMeasurement(t *testing.T) {
 	}
 }
 
+// TestARateWithLossesIsShownAndNotJudged: the model's mean may be exceeded, as guests did (docs/tested.md), and bounds nothing.
+func TestARateWithLossesIsShownAndNotJudged(t *testing.T) {
+	v, f := longWay(t, "storage", func(*fabric.Workload) {})
+	percent := 1.0
+	f.Links[0].Span.Loss = &percent
+	v.gbps = 0.16
+	all := ofWorkload(measure(t, f, v, Options{}))
+	if len(all) != 3 {
+		t.Fatalf("%+v", all)
+	}
+	for _, r := range all[1:] {
+		if r.Verdict != Skip || r.Skipped != Undecided || !strings.Contains(r.Found, "is about ") || r.Values[1].Value != 0.16 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // TestBoundsAreJudgedByMeasuredValues: a bound that cannot hold over what was measured fails, also where the declared values allow it.
 func TestBoundsAreJudgedByMeasuredValues(t *testing.T) {
 	limit := func(v float64) func(*fabric.Workload) {

@@ -86,8 +86,29 @@ func TestLossesCostRoundTrips(t *testing.T) {
 	p.Timeout = 18 // 1.07 s
 	late := Goodput(p, Exactly(1)).Value.High
 	roughly(t, "with a timeout of 1.07 s", late, 4096*8e-9/(0.1/w+0.01/0.99*(0.1+0.01*1.0737)))
+	if got := Goodput(p, Exactly(1)); !strings.HasPrefix(got.Text(), "about ") || !Predict(p, 1, 128, 1<<20).Mean {
+		t.Errorf("a mean is written as a bound: %s", got.Text())
+	}
 	p.Loss = 0
+	if got := Goodput(p, Exactly(1)); got.Mean {
+		t.Error("without losses it is a bound")
+	}
 	roughly(t, "without losses", Goodput(p, Exactly(1)).Value.High, whole)
+}
+
+// TestNoVerdictRestsOnMeans: training over a path with losses may be as fast as without them, and as slow as the losses fall.
+func TestNoVerdictRestsOnMeans(t *testing.T) {
+	p := Path{RTT: Exactly(0.1), Rate: Exactly(100), MTU: 4096, Soft: true}
+	n := NCCL{Channels: Exactly(2), Pairs: Exactly(1), Buffer: Exactly(4 << 20)}
+	clean, _ := training{p: p, n: n}.rate()
+	p.Loss = 0.01
+	lossy, figures := training{p: p, n: n}.rate()
+	if lossy.Low != 0 || lossy.High != clean.High || clean.High == 0 {
+		t.Errorf("without losses %v, with them %v", clean, lossy)
+	}
+	if last := figures[len(figures)-1]; !last.Mean || last.Value.High >= clean.High {
+		t.Errorf("the mean is not shown: %+v", last)
+	}
 }
 
 func seconds(v float64) *float64 { return &v }

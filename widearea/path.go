@@ -194,7 +194,7 @@ func OneLoss(p Path) Figure {
 	return f
 }
 
-// Goodput returns the rate that is left of queue pairs after losses. A pair sends W packets in a round trip. Each loss costs a
+// Goodput returns the rate that is left of queue pairs after losses, on average. A pair sends W packets in a round trip. Each loss costs a
 // round trip, and with probability p the packet is lost again, which only the timeout T mends:
 // seconds a packet = RTT/W + p/(1−p) · (RTT + p·T).
 func Goodput(p Path, pairs Range) Figure {
@@ -221,6 +221,7 @@ func Goodput(p Path, pairs Range) Figure {
 		}
 		return pairs * bits / (bits/each + odds*(rtt+p.Loss*t))
 	}
+	f.Mean = true
 	f.Value = Range{one(rate.Low, p.RTT.High, pairs.Low), one(rate.High, p.RTT.Low, pairs.High)}
 	f.Numbers = fmt.Sprintf("QPs %s, MTU %d B, RTT %s, p %s, T %s", pairs.In(Count), p.MTU, p.RTT.In(Seconds), amount(p.Loss, Share), amount(t, Seconds))
 	return f

@@ -37,7 +37,7 @@ func (c TCP) Rate(p Path) Figure {
 		}
 		return float64(c.Streams) * segments * segment * 8e-9 / rtt
 	}
-	return Figure{Name: "rate of TCP", Unit: Gbps, Value: Range{one(p.RTT.High, c.Window.Low, p.Rate.Low), one(p.RTT.Low, c.Window.High, p.Rate.High)},
+	return Figure{Name: "rate of TCP", Unit: Gbps, Mean: p.Loss > 0, Value: Range{one(p.RTT.High, c.Window.Low, p.Rate.Low), one(p.RTT.Low, c.Window.High, p.Rate.High)},
 		Formula: "streams · mean window / RTT; window ≤ buffers, and ≤ 1.05 · (RTT/p)^¾ or √(1.5/p) segments",
 		Numbers: fmt.Sprintf("%d streams, segment %d B, buffers %s, RTT %s, p %s", c.Streams, c.Segment, c.Window.In(Bytes), p.RTT.In(Seconds),
 			amount(p.Loss, Share)),

@@ -86,10 +86,17 @@ type Figure struct {
 	Numbers string `json:"numbers"`          // the same, with the numbers
 	Source  string `json:"source"`           // where the formula and its constants come from
 	Limits  string `json:"limits,omitempty"` // where the figure stops holding; "": nowhere else
+	// Mean says that the value is what many losses come to on average: it bounds nothing, and no verdict rests on it.
+	Mean bool `json:"mean,omitempty"`
 }
 
 // Text is the value with its unit: a number, a range, or the end that is known.
-func (f Figure) Text() string { return f.Value.In(f.Unit) }
+func (f Figure) Text() string {
+	if f.Mean {
+		return "about " + strings.TrimPrefix(f.Value.In(f.Unit), "at most ")
+	}
+	return f.Value.In(f.Unit)
+}
 
 // Sentence writes the figure with its formula and numbers, beginning with a capital letter and without a full stop.
 func (f Figure) Sentence() string {

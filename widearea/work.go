@@ -161,15 +161,15 @@ type training struct {
 	each float64 // steps for each all-reduce
 }
 
-// rate returns what NCCL gets through, and the figures that say so.
+// rate returns what NCCL gets through, and the figures that say so. Of a path with losses only the upper end is known.
 func (t training) rate() (Range, []Figure) {
-	channels, pairs := ChannelRate(t.p, t.n), t.n.Channels.times(t.n.Pairs)
-	left := Goodput(t.p, pairs)
-	out := []Figure{channels, PairRate(t.p, pairs)}
+	nics := t.n.Channels.times(t.n.Pairs)
+	channels, pairs := ChannelRate(t.p, t.n), PairRate(t.p, nics)
+	rate, out := t.p.Rate.least(channels.Value).least(pairs.Value), []Figure{channels, pairs}
 	if t.p.Loss > 0 {
-		out = append(out, left)
+		rate, out = atMost(rate.High), append(out, Goodput(t.p, nics))
 	}
-	return t.p.Rate.least(channels.Value).least(left.Value), out
+	return rate, out
 }
 
 // reduce returns the figures of the all-reduce over a rate, and the seconds that it takes.
