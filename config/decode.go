@@ -265,22 +265,15 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 		}
 		into.Set(reflect.ValueOf(ref))
 		return nil
-	case fabric.HostRef:
-		name, ok := l.hostRef(v)
-		if !ok {
-			return typeWrong(a, v)
+	case fabric.HostRef, fabric.QoSRef, fabric.WorkloadRef:
+		find := l.hostRef
+		switch into.Interface().(type) {
+		case fabric.QoSRef:
+			find = l.qosRef
+		case fabric.WorkloadRef:
+			find = l.workloadRef
 		}
-		into.SetString(name)
-		return nil
-	case fabric.QoSRef:
-		name, ok := l.qosRef(v)
-		if !ok {
-			return typeWrong(a, v)
-		}
-		into.SetString(name)
-		return nil
-	case fabric.WorkloadRef:
-		name, ok := l.workloadRef(v)
+		name, ok := find(v)
 		if !ok {
 			return typeWrong(a, v)
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -19,23 +20,12 @@ import (
 // classes reads all qos blocks. They come before hosts, so that NICs can refer to them.
 func (l *loader) classes() {
 	spec := language().block("qos")
-	values := map[string]cty.Value{}
-	for _, k := range l.blocks["qos"] {
-		name := k.Labels[0]
-		if _, twice := values[name]; twice {
-			l.duplicate(k.DefRange(), "Duplicate qos name", "Another qos is named %q. Rename one.", name)
-			continue
-		}
-		if !fabric.IsName(name) {
-			l.errorf(k.LabelRanges[0], "Name not allowed",
-				"The name of a qos block begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
-		}
+	l.qosVal = l.named("qos", func(k *hclsyntax.Block, name string) cty.Value {
 		q := &fabric.QoS{Block: l.place(k), Name: name}
 		q.Invalid = !l.attributes(spec, k.Body, scope{}, value(q), nil)
 		l.f.Classes = append(l.f.Classes, q)
-		values[name] = qosValue(q)
-	}
-	l.qosVal = object(values)
+		return qosValue(q)
+	})
 }
 
 // qosValue returns the value of a class in expressions.
@@ -62,11 +52,7 @@ func qosValue(q *fabric.QoS) cty.Value {
 
 // qosRef converts the value of an expression to the name of a qos block.
 func (l *loader) qosRef(v cty.Value) (string, bool) {
-	v, _ = v.Unmark()
-	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("traffic_class") || !v.Type().HasAttribute("name") {
-		return "", false
-	}
-	name, ok := plainString(v.GetAttr("name"))
+	name, ok := nameOf(v, "traffic_class")
 	return name, ok && l.f.QoS(fabric.QoSRef(name)) != nil
 }
 

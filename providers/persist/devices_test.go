@@ -1,8 +1,6 @@
 package persist
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,26 +52,7 @@ func TestFilesOfDevices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var b strings.Builder
-			for _, n := range notes {
-				fmt.Fprintf(&b, "note: %s\n", n)
-			}
-			for _, f := range files {
-				fmt.Fprintf(&b, "-- %s %04o --\n%s", f.Path, f.Mode, f.Text)
-			}
-			golden := filepath.Join("testdata", "devices-"+name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b.String() != string(want) {
-				t.Errorf("differs from %s; -update writes it:\n%s", golden, b.String())
-			}
+			compareFiles(t, filepath.Join("testdata", "devices-"+name+".txt"), files, notes)
 		})
 	}
 }

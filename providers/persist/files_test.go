@@ -42,27 +42,32 @@ func TestFilesOfEachManager(t *testing.T) {
 	for name, snap := range managedHosts {
 		t.Run(name, func(t *testing.T) {
 			files, notes := wantFiles(t, snap)
-			var b strings.Builder
-			for _, n := range notes {
-				fmt.Fprintf(&b, "note: %s\n", n)
-			}
-			for _, f := range files {
-				fmt.Fprintf(&b, "-- %s %04o --\n%s", f.Path, f.Mode, f.Text)
-			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b.String() != string(want) {
-				t.Errorf("differs from %s; -update writes it:\n%s", golden, b.String())
-			}
+			compareFiles(t, filepath.Join("testdata", name+".txt"), files, notes)
 		})
+	}
+}
+
+// compareFiles compares notes and files with a golden file.
+func compareFiles(t *testing.T, golden string, files []netmanager.File, notes []string) {
+	t.Helper()
+	var b strings.Builder
+	for _, n := range notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, f := range files {
+		fmt.Fprintf(&b, "-- %s %04o --\n%s", f.Path, f.Mode, f.Text)
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("differs from %s; -update writes it:\n%s", golden, b.String())
 	}
 }
 
