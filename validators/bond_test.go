@@ -137,6 +137,9 @@ func TestAMissingVLANIsToldFromADeadCable(t *testing.T) {
 	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 4}}, a, vlan("z", 201)); got != "a.v sends in VLAN 200, and z.v is VLAN 201" {
 		t.Errorf("two IDs: %q", got)
 	}
+	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 1}}, a, vlan("z", 201)); !strings.HasPrefix(got, "nothing of VLAN 201 reaches z.p0") {
+		t.Errorf("two IDs, of which nothing arrives: %q", got)
+	}
 }
 
 // TestOwnMembersAreNotAnotherPort: what a bond received, its members received; they are no evidence of swapped cables.
@@ -149,5 +152,59 @@ func TestOwnMembersAreNotAnotherPort(t *testing.T) {
 	z.under = nil
 	if got := elsewhere(ports{}, after, z, minimum{packets: 10}); !strings.Contains(got, "they arrived at z.p0") {
 		t.Errorf("another port: %q", got)
+	}
+}
+
+// vlanOnBond is the fabric of two cables whose first NICs are VLANs on a bond of one member.
+func vlanOnBond() (*wires, *fabric.Fabric) {
+	w, f := newWires(), two()
+	for _, h := range f.Hosts {
+		ref := func(nic string) fabric.NICRef { return fabric.NICRef{Host: h.Name, NIC: nic} }
+		h.NICs[0].VLAN = &fabric.VLAN{On: ref("b0"), ID: 200}
+		h.NICs = append(h.NICs, &fabric.NIC{Name: "b0", Host: h.Name, Netdev: "b0", Bond: &fabric.Bond{Mode: lacpMode, NICs: []fabric.NICRef{ref("p0")}}},
+			&fabric.NIC{Name: "p0", Host: h.Name, Netdev: "p0"})
+		s := w.snaps[h.Name]
+		s.Links[0].VLAN = &host.VLAN{ID: 200}
+		s.Links = append(s.Links,
+			host.Link{Index: 9, Name: "b0", Up: true, Carrier: true, MAC: "mac of " + h.Name, LACP: &host.LACP{Aggregator: 1, Partner: "mac of " + peer(h.Name)},
+				Bond: &host.Bond{Mode: lacpMode, XmitHash: "layer3+4"}},
+			host.Link{Index: 10, Name: "p0", Up: true, Carrier: true, Master: 9, Member: &host.Member{Works: true, Aggregator: 1}})
+		for _, n := range []string{"b0", "p0"} {
+			w.counters[h.Name+n] = &probe.Counters{RxPackets: 7}
+		}
+	}
+	return w, f
+}
+
+// TestABondBelowAVLANIsChecked, once for each host, though only the VLAN stands in a link.
+func TestABondBelowAVLANIsChecked(t *testing.T) {
+	w, f := vlanOnBond()
+	got := map[Item]int{}
+	for _, r := range measure(t, f, w, Options{}) {
+		if r.Check != CheckBond {
+			continue
+		}
+		got[r.Item]++
+		if want := map[Item]Verdict{BondMembers: Pass, LACPPartner: Pass, MemberLoad: Skip}[r.Item]; r.Verdict != want || r.Subject.NIC != "b0" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got[BondMembers] != 2 || got[LACPPartner] != 2 || got[MemberLoad] != 2 {
+		t.Errorf("results: %v", got)
+	}
+}
+
+// TestALostVLANIsNamedByThePing: the packets arrive at the bond below.
+func TestALostVLANIsNamedByThePing(t *testing.T) {
+	w, f := vlanOnBond()
+	w.answers = false
+	w.carries = func(from, netdev string) (string, string, string) {
+		if netdev == "eth0" {
+			return netdev, peer(from), "b0"
+		}
+		return netdev, peer(from), netdev
+	}
+	if got := failed(measure(t, f, w, Options{Only: []Check{CheckPing}})); !strings.Contains(got, "packets reach b.b0, but not in VLAN 200") {
+		t.Error(got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/resource/kindtest"
@@ -449,6 +450,25 @@ func TestTwinsGoWithTheirPledge(t *testing.T) {
 		}
 		if err := release(); err != nil || !slices.Equal(h.routes, c.after) {
 			t.Errorf("%s: released, %v, %v", name, h.routes, err)
+		}
+	}
+}
+
+// TestAFrontsDevicesRestartTheManagerBehindIt, and its other files do not.
+func TestAFrontsDevicesRestartTheManagerBehindIt(t *testing.T) {
+	front := netmanager.Lookup("netplan")
+	for _, devices := range []bool{true, false} {
+		f := newFake(t)
+		read := map[*netmanager.Manager]bool{front: true}
+		if err := netmanager.Reload(t.Context(), f, read, map[*netmanager.Manager]bool{front: devices}); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"netplan generate", "networkctl reload"}
+		if devices {
+			want[1] = "systemctl restart systemd-networkd.service"
+		}
+		if !slices.Equal(f.asked, want) {
+			t.Errorf("with devices %t: %q", devices, f.asked)
 		}
 	}
 }

@@ -184,3 +184,18 @@ func TestAMadeDeviceIsNotReleased(t *testing.T) {
 		t.Errorf("%+v, %v; want the member alone", got, err)
 	}
 }
+
+// TestANewDeviceGetsTheKernelsDefaultMode of link-local addresses, since it has no live one.
+func TestANewDeviceGetsTheKernelsDefaultMode(t *testing.T) {
+	snap := deviceHost(snapshot(networkd))
+	snap.Sysctls = map[string]string{"net/ipv6/conf/default/addr_gen_mode": "2"}
+	files, _, err := Files(snap, devices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Path, "-astore.network") && !strings.Contains(f.Text, "GenerationMode=stable-privacy\n") {
+			t.Error(f.Text)
+		}
+	}
+}
