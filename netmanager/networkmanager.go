@@ -289,7 +289,7 @@ func profile(l Link) string {
 // networkManagerNotes reports its limits for NICs that it does not manage, and for IPv6.
 func networkManagerNotes(l Link) []string {
 	var out []string
-	if exists := l.Link.Index > 0; l.Written() && exists && !l.InCharge {
+	if l.Written() && !l.Link.Planned && !l.InCharge {
 		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. "+
 			"If unmanaged-devices in its configuration or NM_UNMANAGED in udev rules excludes the NIC, "+
 			"NetworkManager will manage it only until the next boot: remove the NIC from them, or set `persist = false` here", l.Link.Name))

@@ -54,7 +54,7 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 // find returns the link of a NIC. A bond or VLAN that does not exist yet is as the kernel makes it.
 func find(snap *facts.Snapshot, n netmanager.NIC) (*host.Link, error) {
 	if n.Device != nil && snap.Link(n.Device.Name) == nil {
-		return &host.Link{Name: n.Device.Name, Kind: n.Device.Kind()}, nil
+		return &host.Link{Name: n.Device.Name, Planned: true}, nil
 	}
 	return snap.Find(n.Select)
 }
@@ -75,7 +75,7 @@ func (s Spec) netdev(snap *facts.Snapshot, on facts.Selector) (string, error) {
 
 // addrGen returns the live mode of a link. The kernel gives a new link the default.
 func addrGen(snap *facts.Snapshot, netdev string) string {
-	if snap.Link(netdev) == nil {
+	if l := snap.Link(netdev); l == nil || l.Planned {
 		netdev = "default"
 	}
 	return snap.Sysctls[facts.LinkSysctl(netmanager.AddrGenMode, netdev)]
