@@ -136,7 +136,7 @@ func ifcfgDevice(l Link) []string {
 		for _, o := range bondOptions(l.Device.Bond) {
 			options = append(options, o.name+"="+o.value)
 		}
-		return []string{"TYPE=Bond", "BONDING_MASTER=yes", `BONDING_OPTS="` + strings.Join(options, " ") + `"`}
+		return []string{"TYPE=Bond", "MACADDR=" + strings.ToUpper(l.bondMAC()), "BONDING_MASTER=yes", `BONDING_OPTS="` + strings.Join(options, " ") + `"`}
 	case l.Lower != nil:
 		v := l.Device.VLAN
 		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VLAN_ID=%d", v.ID)}

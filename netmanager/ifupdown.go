@@ -150,7 +150,7 @@ func ifupdownJoin(port, bond Link) string {
 }
 
 func ifupdownAddBond(l Link) string {
-	words := "name " + l.Link.Name + " type bond"
+	words := "name " + l.Link.Name + " address " + l.bondMAC() + " type bond"
 	for _, o := range bondOptions(l.Device.Bond) {
 		words += " " + o.name + " " + o.value
 	}

@@ -64,6 +64,15 @@ func (l Link) mac() string {
 	return l.Link.MAC
 }
 
+// bondMAC is the MAC address of a bond: the one that it has, or that of its first member, with which it is made. Without it in our files,
+// udev might give the bond another one at boot.
+func (l Link) bondMAC() string {
+	if l.Link.MAC != "" || len(l.Ports) == 0 {
+		return l.Link.MAC
+	}
+	return l.Ports[0].mac()
+}
+
 // byName reports whether files identify the link by its name alone: a bond or VLAN, or a member that has no permanent address, since
 // a bond changes the other one.
 func (l Link) byName() bool { return l.Device != nil || l.Master != nil && l.Link.PermMAC == "" }

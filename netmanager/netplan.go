@@ -162,7 +162,7 @@ func netplanDevice(l Link) string {
 	for _, p := range l.Ports {
 		ids = append(ids, netplanID(*p))
 	}
-	fmt.Fprintf(&b, "      interfaces: [%s]\n      parameters:\n", strings.Join(ids, ", "))
+	fmt.Fprintf(&b, "      macaddress: %q\n      interfaces: [%s]\n      parameters:\n", l.bondMAC(), strings.Join(ids, ", "))
 	names := map[string]string{"mode": "mode", "miimon": "mii-monitor-interval", "lacp_rate": "lacp-rate",
 		"xmit_hash_policy": "transmit-hash-policy", "min_links": "min-links"}
 	for _, o := range bondOptions(l.Device.Bond) {

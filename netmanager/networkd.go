@@ -136,8 +136,7 @@ func networkdFile(l Link) File {
 }
 
 // networkdDevice returns the .netdev file of a bond or VLAN (systemd.netdev(5)). networkd reads it when it starts and on a reload, and
-// leaves a device that exists as it is. MACAddress=none leaves the MAC to the kernel and udev, as for the device that apply made;
-// systemd before 250 ignores it with a warning.
+// leaves a device that exists as it is. A VLAN has the MAC of the device below it.
 func networkdDevice(l Link) File {
 	var b strings.Builder
 	b.WriteString(Header(l.Fabric))
@@ -148,7 +147,7 @@ func networkdDevice(l Link) File {
 	}
 	switch bond, vlan := l.Device.Bond, l.Device.VLAN; {
 	case bond != nil:
-		b.WriteString("\n[NetDev]\nName=" + l.Link.Name + "\nKind=bond\nMACAddress=none\n\n[Bond]\nMode=" + bond.Mode + "\n")
+		b.WriteString("\n[NetDev]\nName=" + l.Link.Name + "\nKind=bond\nMACAddress=" + l.bondMAC() + "\n\n[Bond]\nMode=" + bond.Mode + "\n")
 		set("LACPTransmitRate", bond.LACPRate)
 		set("TransmitHashPolicy", bond.XmitHash)
 		if bond.MIIMon != 0 {
@@ -158,7 +157,7 @@ func networkdDevice(l Link) File {
 			fmt.Fprintf(&b, "MinLinks=%d\n", *bond.MinLinks)
 		}
 	case vlan != nil:
-		fmt.Fprintf(&b, "\n[NetDev]\nName=%s\nKind=vlan\nMACAddress=none\n\n[VLAN]\nId=%d\n", l.Link.Name, vlan.ID)
+		fmt.Fprintf(&b, "\n[NetDev]\nName=%s\nKind=vlan\n\n[VLAN]\nId=%d\n", l.Link.Name, vlan.ID)
 		set("EgressQOSMaps", strings.Join(egress(vlan, "-"), " "))
 	}
 	return File{Path: strings.TrimSuffix(networkdPath(l), ".network") + ".netdev", Mode: 0o644, Text: b.String()}

@@ -125,8 +125,11 @@ func keyfile(l Link) File {
 		b.WriteString("autoconnect=false\n")
 	}
 	b.WriteString("autoconnect-priority=100\nautoconnect-retries=0\n")
-	if !l.byName() || l.MTU != 0 {
+	if !l.byName() || l.Ports != nil || l.MTU != 0 {
 		b.WriteString("\n[ethernet]\n")
+	}
+	if l.Ports != nil {
+		fmt.Fprintf(&b, "cloned-mac-address=%s\n", strings.ToUpper(l.bondMAC()))
 	}
 	if !l.byName() {
 		fmt.Fprintf(&b, "mac-address=%s\n", strings.ToUpper(l.mac()))

@@ -22,7 +22,7 @@ func (vlan) Restorer() resource.Restorer { return restorer{} }
 type backupDevice struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
-	Body    []byte   `json:"body,omitempty"`    // the answer to RTM_GETLINK: kind, options, and the MAC if somebody set it
+	Body    []byte   `json:"body,omitempty"`    // the answer to RTM_GETLINK: kind, options, and the MAC of a bond, or if somebody set it
 	On      string   `json:"on,omitempty"`      // the device below a VLAN
 	Members []string `json:"members,omitempty"` // of a bond
 	Active  string   `json:"active,omitempty"`  // its active member, and its primary one
@@ -83,7 +83,9 @@ func (d *backupDevice) read(ctx context.Context, r host.Reader, links []host.Lin
 		return ""
 	}
 	kept := object{kind: host.NewLink, head: make([]byte, headSizes[host.NewLink])}
-	if host.Text(ctx, r, "/sys/class/net/"+l.Name+"/addr_assign_type") == setByHand {
+	// A bond has the MAC of its first member, unless udev is faster and gives it one of its own (MACAddressPolicy= in systemd.link(5)), or
+	// somebody else does.
+	if l.Kind == KindBond || host.Text(ctx, r, "/sys/class/net/"+l.Name+"/addr_assign_type") == setByHand {
 		kept.attrs = append(kept.attrs, attr{iflaAddress, o.get(iflaAddress)})
 	}
 	if l.Kind == KindBond {
@@ -275,16 +277,21 @@ func (d backupDevice) make(h host.Host, links []host.Link) error {
 
 // settle sets the options of a bond that differ, one by one, and its members.
 func (d backupDevice) settle(h host.Host, now backupDevice, links []host.Link) error {
-	_, was, err := d.decode()
+	earlier, was, err := d.decode()
 	if err != nil {
 		return err
 	}
-	_, is, err := now.decode()
+	current, is, err := now.decode()
 	if err != nil {
 		return err
 	}
 	l := linkOf(links, d.Name)
 	var errs []error
+	if mac := earlier.get(iflaAddress); mac != nil && !bytes.Equal(mac, current.get(iflaAddress)) {
+		if err := h.Send(host.NewLink, 0, linkRequest(l.Index, attr{iflaAddress, mac}).encode()); err != nil {
+			errs = append(errs, fmt.Errorf("set the MAC of %s: %w", d.Name, err))
+		}
+	}
 	for _, a := range was {
 		unset := a.kind&attrKind == bondActorSystem && bytes.Count(a.value, []byte{0}) == len(a.value) // the kernel takes no such address
 		if unset || bytes.Equal(object{attrs: is}.get(a.kind&attrKind), a.value) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -23,7 +24,7 @@ func (p bond) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes [
 	for _, c := range changes {
 		switch {
 		case c.Attribute == attrDevice:
-			if err := makeBond(h, want); err != nil {
+			if err := makeBond(h, snap, want); err != nil {
 				return err
 			}
 			if snap, err = resource.Gather(ctx, h, p, want); err != nil {
@@ -51,9 +52,17 @@ func (p bond) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes [
 	return nil
 }
 
-// makeBond makes a bond with all declared options.
-func makeBond(h host.Host, want DeviceSpec) error {
-	var data []attr
+// makeBond makes a bond with all declared options. It gets the MAC of its first member at once: the kernel gives it to a bond with the first
+// member, and udev may give it another one before that.
+func makeBond(h host.Host, snap *facts.Snapshot, want DeviceSpec) error {
+	var data, more []attr
+	first, err := snap.Find(want.Bond.Members[0])
+	if err != nil {
+		return err
+	}
+	if mac, err := net.ParseMAC(cmp.Or(first.PermMAC, first.MAC)); err == nil {
+		more = append(more, attr{iflaAddress, mac})
+	}
 	for _, o := range bondOptions {
 		if to, declared := o.declared(want.Bond); declared {
 			a, err := o.encode(to)
@@ -63,7 +72,7 @@ func makeBond(h host.Host, want DeviceSpec) error {
 			data = append(data, a)
 		}
 	}
-	return makeDevice(h, want.Name, KindBond, 0, want.MTU, data)
+	return makeDevice(h, want.Name, KindBond, 0, want.MTU, data, more...)
 }
 
 // setBond sets the options that differ. Another mode needs a bond without members, which return in their order.
