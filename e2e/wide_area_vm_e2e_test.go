@@ -59,7 +59,7 @@ func TestWideAreaModel(t *testing.T) {
 				}
 				far.set(rtt, loss)
 				p := widearea.Path{RTT: far.ping(), Rate: widearea.Range{High: 1e3}, Loss: loss / 100, MTU: map[int]int{1500: 1024, 4200: 4096}[mtu], Soft: true}
-				p.Timeout, _ = widearea.Timeout(time.Duration(p.RTT.High*float64(time.Second)), 0)
+				p.Timeout, _ = widearea.Timeout(p.RTT)
 				for _, pairs := range []int{1, 4} {
 					far.compare(fmt.Sprintf("RTT %s, loss %g %%, RDMA MTU %d, %d QPs", rtt, loss, p.MTU, pairs), widearea.Predict(p, pairs, txDepth, verbsSize), far.verbs(pairs, p.Timeout))
 				}

@@ -3,7 +3,6 @@ package nccl
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -20,14 +19,14 @@ func patience(f *fabric.Fabric, h *fabric.Host, at env.Version) Env {
 	var out Env
 	for _, s := range widearea.Segments(f) {
 		mine := slices.ContainsFunc(f.ForCollectives(h), func(n *fabric.NIC) bool { return slices.Contains(s.NICs, n.Ref()) })
-		delay, jitter, _ := s.Span.OneWay()
-		need, _ := widearea.Timeout(2*delay, 2*jitter)
-		if !mine || delay == 0 || int64(need) <= standard {
+		rtt := widearea.Roundtrip(s.Span)
+		need, _ := widearea.Timeout(rtt)
+		if !mine || rtt.Low == 0 || int64(need) <= standard {
 			continue
 		}
 		standard = int64(need)
 		out = Env{{"NCCL_IB_TIMEOUT", fmt.Sprint(need), fmt.Sprintf("%s has a round trip of %s: NCCL's default would send each packet again before its answer can come", s.Title,
-			(2 * delay).Round(10*time.Microsecond))}}
+			rtt.In(widearea.Seconds))}}
 	}
 	return out
 }

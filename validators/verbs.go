@@ -239,17 +239,16 @@ const (
 
 // slowestAnswer returns the longest round trip that was declared or measured on the path; 0 if there is neither.
 func (t *trial) slowestAnswer() time.Duration {
-	delay, jitter, _ := t.path.Span.OneWay()
-	slowest := 2 * (delay + jitter)
+	slowest := widearea.Roundtrip(t.path.Span).Largest()
 	if rtt, known := t.roundTrip(); known {
-		slowest = max(slowest, time.Duration(rtt.High*float64(time.Second)))
+		slowest = max(slowest, rtt.High)
 	}
-	return slowest
+	return time.Duration(slowest * float64(time.Second))
 }
 
 // ackTimeout returns the exponent of a timeout that exceeds the round trip; 0 if perftest's own does.
 func (t *trial) ackTimeout() int {
-	if n, _ := widearea.Timeout(t.slowestAnswer(), 0); n > perftest.DefaultAckTimeout {
+	if n, _ := widearea.Timeout(widearea.Exactly(t.slowestAnswer().Seconds())); n > perftest.DefaultAckTimeout {
 		return n
 	}
 	return 0

@@ -47,7 +47,7 @@ func (t *trial) workload(s widearea.Segment) {
 	}
 	t.add(t.declaredRTT(rtt))
 	p := s.Path(t.fabric)
-	p.RTT, p.Jitter = rtt, 0
+	p.RTT = rtt
 	if t.options.Lab && t.options.LabCapGbps == 0 { // virtual machines have no link rate
 		p.Rate = widearea.Range{High: math.Inf(1)}
 	}

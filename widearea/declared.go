@@ -67,7 +67,7 @@ func Roundtrip(s fabric.Span) Range {
 	if s.Jitter != nil {
 		jitter = s.Jitter.Seconds()
 	}
-	return Range{math.Max(fibre, rtt-jitter), rtt + jitter}
+	return Range{math.Max(fibre, rtt-jitter), math.Max(fibre, rtt+jitter)}
 }
 
 // Long reports whether the files declare the way so long that collectives over it wait for the distance.
@@ -78,9 +78,6 @@ func (s Segment) Path(f *fabric.Fabric) Path {
 	p := Path{RTT: Roundtrip(s.Span), Rate: atLeast(0), MTU: math.MaxInt}
 	if s.Gbps > 0 {
 		p.Rate = Exactly(s.Gbps)
-	}
-	if s.Span.Jitter != nil {
-		p.Jitter = s.Span.Jitter.Seconds()
 	}
 	if s.Span.Loss != nil {
 		p.Loss = *s.Span.Loss / 100
@@ -101,7 +98,7 @@ func (s Segment) Path(f *fabric.Fabric) Path {
 	if p.MTU == math.MaxInt {
 		p.MTU = largestMTU
 	}
-	p.Timeout = exponentFor(p.RTT.Low + p.Jitter)
+	p.Timeout, _ = Timeout(p.RTT)
 	return p
 }
 
@@ -326,7 +323,7 @@ func (c checker) unasked(rtt Range) (out []fabric.Problem) {
 // timeouts reports a retry timeout of NCCL that is over before an answer can come.
 func (c checker) timeouts() (out []fabric.Problem) {
 	p := c.Path(c.f)
-	need := exponentFor(p.RTT.Low + p.Jitter)
+	need, _ := Timeout(p.RTT)
 	said := map[fabric.Pos]bool{}
 	for _, r := range c.NICs {
 		h := c.f.Host(r.Host)
@@ -348,7 +345,7 @@ func (c checker) timeouts() (out []fabric.Problem) {
 			out = append(out, problem(fabric.Error, at, "Retry timeout shorter than the round trip",
 				"NCCL_IB_TIMEOUT = %s is %s (4.096 µs · 2^%s), but an answer over %s%s takes %s: each packet would be sent again before it can be "+
 					"acknowledged. Set it to at least %d (%s), or remove it.", text, amount(ackTimeout(int(v.Value)), Seconds), text,
-				strings.ToLower(c.Title[:1]), c.Title[1:], p.RTT.plus(Exactly(p.Jitter)).In(Seconds), need, amount(ackTimeout(need), Seconds)))
+				strings.ToLower(c.Title[:1]), c.Title[1:], p.RTT.In(Seconds), need, amount(ackTimeout(need), Seconds)))
 		}
 	}
 	return out

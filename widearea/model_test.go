@@ -69,11 +69,11 @@ func TestFiguresOfALongPath(t *testing.T) {
 		t.Errorf("of a NIC the model knows %v, want only the most that the specification allows", got)
 	}
 	for rtt, want := range map[time.Duration]int{67 * time.Millisecond: 14, 68 * time.Millisecond: 15, 200 * time.Millisecond: 16, time.Microsecond: 1} {
-		if got, ok := Timeout(rtt, 0); got != want || !ok {
+		if got, ok := Timeout(Exactly(rtt.Seconds())); got != want || !ok {
 			t.Errorf("the timeout for %s is %d, want %d", rtt, got, want)
 		}
 	}
-	if got, ok := Timeout(3*time.Hour, 0); ok || got != 31 {
+	if got, ok := Timeout(Exactly(3 * 3600)); ok || got != 31 {
 		t.Errorf("no timeout exceeds 3 hours, and the model says %d", got)
 	}
 }

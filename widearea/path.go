@@ -3,7 +3,6 @@ package widearea
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -50,8 +49,7 @@ func DefaultNCCL() NCCL { return NCCL{Range{1, mostChannels}, Exactly(ncclBuffer
 
 // Path is what is known of a long path.
 type Path struct {
-	RTT     Range   // seconds
-	Jitter  float64 // seconds that single round trips may be longer than RTT
+	RTT     Range   // seconds of single round trips, with their jitter
 	Rate    Range   // Gb/s of payload that the link carries; unbounded if nobody declared a speed
 	Loss    float64 // share of packets lost in each direction; 0: none, or unknown
 	MTU     int     // bytes of payload of an RDMA packet
@@ -150,10 +148,10 @@ func ChannelsToFill(p Path, n NCCL) Figure {
 		Numbers: fmt.Sprintf("%s / %s", Window(p).Text(), n.Buffer.In(Bytes)), Source: sourceNCCL}
 }
 
-// Timeout returns the smallest exponent of the local ACK timeout that exceeds the round trip with its jitter. ok is false if even
-// the largest does not.
-func Timeout(rtt, jitter time.Duration) (exponent int, ok bool) {
-	exponent = exponentFor((rtt + jitter).Seconds())
+// Timeout returns the smallest exponent of the local ACK timeout that exceeds the longest round trip, or the shortest if no other is
+// known. ok is false if even the largest does not.
+func Timeout(rtt Range) (exponent int, ok bool) {
+	exponent = exponentFor(rtt.Largest())
 	return min(exponent, largestTimeout), exponent <= largestTimeout
 }
 
@@ -170,11 +168,14 @@ func ackTimeout(t int) float64 { return env.AckTimeout(t).Seconds() }
 
 // RetryTimeout returns the smallest timeout that exceeds the round trip.
 func RetryTimeout(p Path) Figure {
-	low, high := exponentFor(p.RTT.Low+p.Jitter), exponentFor(p.RTT.High+p.Jitter)
-	return Figure{Name: "smallest retry timeout (exponent)", Unit: Count, Value: Range{float64(low), float64(high)},
-		Formula: "4.096 µs · 2^t > RTT + jitter",
-		Numbers: fmt.Sprintf("4.096 µs · 2^%d = %s > %s", high, amount(ackTimeout(high), Seconds), p.RTT.plus(Exactly(p.Jitter)).In(Seconds)),
+	t, _ := Timeout(p.RTT)
+	f := Figure{Name: "smallest retry timeout (exponent)", Unit: Count, Value: Exactly(float64(t)), Formula: "4.096 µs · 2^t > the longest RTT",
+		Numbers: fmt.Sprintf("4.096 µs · 2^%d = %s; RTT = %s", t, amount(ackTimeout(t), Seconds), p.RTT.In(Seconds)),
 		Source:  sourceTimeout, Limits: "a NIC may wait for up to four times as long"}
+	if !p.RTT.Bounded() {
+		f.Value = atLeast(f.Value.Low)
+	}
+	return f
 }
 
 // LosslessBuffer returns how much a switch must hold of a class to stay lossless over the path.

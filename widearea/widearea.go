@@ -35,6 +35,14 @@ func (r Range) Known() bool { return r.Low == r.High }
 // Bounded reports whether an upper end is known.
 func (r Range) Bounded() bool { return !math.IsInf(r.High, 1) }
 
+// Largest returns the upper end, or the lower one if no other is known.
+func (r Range) Largest() float64 {
+	if r.Bounded() {
+		return r.High
+	}
+	return r.Low
+}
+
 func (r Range) plus(o Range) Range { return Range{r.Low + o.Low, r.High + o.High} }
 
 func (r Range) times(o Range) Range { return Range{product(r.Low, o.Low), product(r.High, o.High)} }
