@@ -16,6 +16,7 @@ import (
 type block struct {
 	kind, label string
 	comments    []string
+	left        string // why it is written as a comment; "": it is not
 	each        *local // its for_each; nil: none
 	attrs       []attr
 	blocks      []*block
@@ -120,6 +121,17 @@ type family struct {
 }
 
 func (p *printer) block(b *block, indent string) {
+	if b.left != "" {
+		in := &printer{group: p.group, family: p.family, at: p.at}
+		plain := *b
+		plain.left = ""
+		in.block(&plain, "")
+		fmt.Fprintf(&p.Builder, "%s# Left out: %s\n", indent, clean(b.left))
+		for line := range strings.Lines(string(hclwrite.Format([]byte(in.String())))) {
+			fmt.Fprintf(&p.Builder, "%s# %s", indent, line)
+		}
+		return
+	}
 	for _, c := range b.comments {
 		fmt.Fprintf(&p.Builder, "%s# %s\n", indent, clean(c))
 	}

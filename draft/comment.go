@@ -2,6 +2,7 @@ package draft
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,15 +16,16 @@ func clean(s string) string {
 }
 
 // CommentOut turns the innermost block that has the line into a comment, with the reason above it: of a host's blocks the nested one,
-// never the host itself, and for a NIC the link or network that has it. It returns nil if there is no such block.
-func CommentOut(src []byte, line int, why string) []byte {
+// never the host itself, and for a NIC the link or network that names it. It returns nil if there is no such block. key is that of
+// Input.Left for a link, a network, or a NIC that none of them names; "" for others.
+func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 	f, diags := hclsyntax.ParseConfig(src, "", hcl.InitialPos)
 	if diags.HasErrors() {
-		return nil
+		return nil, ""
 	}
 	body, is := f.Body.(*hclsyntax.Body)
 	if !is {
-		return nil
+		return nil, ""
 	}
 	var found *hclsyntax.Block
 	for _, b := range body.Blocks {
@@ -36,7 +38,9 @@ func CommentOut(src []byte, line int, why string) []byte {
 			for _, in := range b.Body.Blocks {
 				switch inside := in.Range().Start.Line <= line && line <= in.CloseBraceRange.End.Line; {
 				case inside && in.Type == "nic":
-					found = over(src, body, b.Labels, in.Labels)
+					if found = over(src, body, b.Labels, in.Labels); found == nil {
+						key = "nic " + strings.Join(slices.Concat(b.Labels, in.Labels), ".")
+					}
 				case inside && in.Type != "ssh":
 					found = in
 				}
@@ -44,20 +48,22 @@ func CommentOut(src []byte, line int, why string) []byte {
 		}
 	}
 	if found == nil {
-		return nil
+		return nil, key
 	}
-	return commented(src, found, why)
+	if found.Type == "link" || found.Type == "network" {
+		key = found.Type + " " + strings.Join(found.Labels, " ")
+	}
+	return commented(src, found, why), key
 }
 
-// over returns the link or network that names the NIC, or else one with for_each, which may have it.
+// over returns the link or network that names the NIC.
 func over(src []byte, body *hclsyntax.Body, host, nic []string) (found *hclsyntax.Block) {
 	for _, b := range body.Blocks {
 		if b.Type != "link" && b.Type != "network" || len(host)+len(nic) != 2 {
 			continue
 		}
-		text := string(b.Range().SliceBytes(src))
-		named := strings.Contains(text, host[0]) && regexp.MustCompile(`\b`+regexp.QuoteMeta(nic[0])+`\b`).MatchString(text)
-		if named || found == nil && b.Body.Attributes["for_each"] != nil {
+		named := regexp.MustCompile(regexp.QuoteMeta("host"+member(host[0])+".nic"+member(nic[0])) + `[^\w-]`)
+		if named.Match(hcl.RangeBetween(b.Range(), b.CloseBraceRange).SliceBytes(src)) {
 			found = b
 		}
 	}

@@ -35,13 +35,21 @@ type Input struct {
 	Hosts  []Host // sorted by name
 	Report *cabling.Report
 	NCCL   []string // remarks on the settings of NCCL
+	// Left is what no file can declare, and why. A link or network, such as "link a-b-rail0", is written as a comment, and its NICs declare
+	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses.
+	Left map[string]string
+	Flat bool // no block is folded, so that each has a line of its own
 }
 
 // Write returns the text of the file.
 func Write(in Input) []byte {
 	w := &writer{in: in, printer: &printer{group: map[string]string{}, family: map[string]family{}}, number: map[fabric.NICRef]int{},
 		byLink: map[fabric.NICRef]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{}}
-	w.folder = &folder{printer: w.printer}
+	w.in.Hosts = slices.Clone(in.Hosts)
+	for i := range w.in.Hosts {
+		w.leaveAddresses(&w.in.Hosts[i])
+	}
+	w.folder = &folder{printer: w.printer, flat: in.Flat}
 	links := w.links()
 	networks := w.networks()
 	hosts := w.folder.hosts(w.hosts())
@@ -60,6 +68,22 @@ type writer struct {
 	// comments are further comments of NICs.
 	comments map[fabric.NICRef][]string
 	left     []string // of what could not be written
+}
+
+// leaveAddresses replaces the host's NICs whose addresses no file can declare.
+func (w *writer) leaveAddresses(h *Host) {
+	model := *h.Model
+	model.NICs = slices.Clone(model.NICs)
+	for i, n := range model.NICs {
+		at := fabric.NICRef{Host: h.Name, NIC: n.Name}
+		if why := w.in.Left["nic "+at.String()]; why != "" {
+			bare := *n
+			bare.Addresses, bare.AddressesSet = nil, false
+			model.NICs[i] = &bare
+			w.comments[at] = append(w.comments[at], fmt.Sprintf("addresses are left out (%s): %s", strings.Trim(fmt.Sprint(n.Addresses), "[]"), why))
+		}
+	}
+	h.Model = &model
 }
 
 func (w *writer) nic(r fabric.NICRef) *fabric.NIC {
@@ -103,14 +127,13 @@ func (w *writer) links() (out []*block) {
 			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: each end is several functions of one port; write a link for each pair, with one port_group", c[0], c[1]))
 			continue
 		}
-		x := &block{kind: "link", label: unique(names, a.Host+"-"+b.Host+"-"+a.NIC)}
-		na, nb := w.nic(a), w.nic(b)
-		subnets, swapped := pairSubnets(na, nb)
+		x := w.shared("link", unique(names, a.Host+"-"+b.Host+"-"+a.NIC))
+		subnets, swapped := pairSubnets(w.nic(a), w.nic(b))
 		if swapped {
 			a, b = b, a
 		}
 		x.set("endpoints", refs{{NICRef: a}, {NICRef: b}})
-		if len(subnets) > 0 {
+		if x.left == "" && len(subnets) > 0 {
 			x.set("subnet", subnetText(subnets))
 			w.byLink[a], w.byLink[b] = true, true
 		}
@@ -120,11 +143,16 @@ func (w *writer) links() (out []*block) {
 	return out
 }
 
+// shared is a link or network, which gives its NICs what they share, unless it is left out.
+func (w *writer) shared(kind, label string) *block {
+	return &block{kind: kind, label: label, left: w.in.Left[kind+" "+label]}
+}
+
 // sharedMTU gives a link or network the MTU that all its NICs have.
 func (w *writer) sharedMTU(x *block, all ...fabric.NICRef) {
 	mtu := w.nic(all[0]).MTU
 	for _, r := range all {
-		if w.nic(r).MTU != mtu || mtu == 0 {
+		if x.left != "" || w.nic(r).MTU != mtu || mtu == 0 {
 			return
 		}
 	}
@@ -203,13 +231,13 @@ func (w *writer) networks() (out []*block) {
 		if slices.ContainsFunc(members, func(r fabric.NICRef) bool { return r.NIC != name }) {
 			name = "segment"
 		}
-		x := &block{kind: "network", label: unique(names, name)}
+		x := w.shared("network", unique(names, name))
 		var all refs
 		for _, r := range members {
 			all = append(all, ref{NICRef: r})
 		}
 		x.set("members", all)
-		if subnets, numbers := w.sharedSubnets(members); subnets != nil {
+		if subnets, numbers := w.sharedSubnets(members); x.left == "" && subnets != nil {
 			x.set("subnet", subnetText(subnets))
 			for i, r := range members {
 				w.number[r] = numbers[i]

@@ -140,22 +140,27 @@ link "a-b-rail0" {
 	load(t, got)
 }
 
+func commentOut(src string, line int, why string) (text, key string) {
+	got, key := CommentOut([]byte(src), line, why)
+	return string(got), key
+}
+
 // TestABlockThatIsWrongIsCommentedOut: the innermost one, with its reason on one line.
 func TestABlockThatIsWrongIsCommentedOut(t *testing.T) {
 	const text = "host \"a\" {\n  nic \"x\" {\n    netdev = \"x\"\n  }\n  route \"r\" {\n    to = \"10.0.0.0/8\"\n  }\n}\n\nlink \"l\" {\n}\n"
-	if got := string(CommentOut([]byte(text), 6, "a\nb")); !strings.Contains(got, "  # Left out: a b\n  # route \"r\" {\n  #   to = \"10.0.0.0/8\"\n  # }\n}\n") {
+	if got, key := commentOut(text, 6, "a\nb"); key != "" || !strings.Contains(got, "  # Left out: a b\n  # route \"r\" {\n  #   to = \"10.0.0.0/8\"\n  # }\n}\n") {
 		t.Error(got)
 	}
-	if got := string(CommentOut([]byte(text), 10, "why")); !strings.HasSuffix(got, "# Left out: why\n# link \"l\" {\n# }\n") {
+	if got, key := commentOut(text, 10, "why"); key != "link l" || !strings.HasSuffix(got, "# Left out: why\n# link \"l\" {\n# }\n") {
 		t.Error(got)
 	}
-	const cabled = "host \"a\" {\n  nic \"x\" {\n  }\n}\nlink \"l\" {\n  endpoints = [host.a.nic.xy, host.b.nic.x]\n}\nlink \"m\" {\n  endpoints = [host.b.nic.y, host.b.nic.y]\n}\n"
-	if got := string(CommentOut([]byte(cabled), 2, "why")); !strings.Contains(got, "}\n# Left out: why\n# link \"l\" {\n#   endpoints") || !strings.Contains(got, "\nlink \"m\"") {
+	const cabled = "host \"a\" {\n  nic \"x\" {\n  }\n}\nlink \"l\" {\n  endpoints = [host.a.nic.x, host.b.nic.x]\n}\nlink \"m\" {\n  endpoints = [host.a.nic.x-y, host.aa.nic.x]\n}\n"
+	if got, key := commentOut(cabled, 2, "why"); key != "link l" || !strings.Contains(got, "}\n# Left out: why\n# link \"l\" {\n#   endpoints") || !strings.Contains(got, "\nlink \"m\"") {
 		t.Error(got)
 	}
-	for _, line := range []int{1, 3, 9, 99} { // a host and its NICs stay
-		if got := CommentOut([]byte(text), line, "why"); got != nil {
-			t.Errorf("line %d: %s", line, got)
+	for line, want := range map[int]string{1: "", 3: "nic a.x", 9: "", 99: ""} { // a host and its NICs stay
+		if got, key := commentOut(text, line, "why"); got != "" || key != want {
+			t.Errorf("line %d: %s, %s", line, key, got)
 		}
 	}
 }

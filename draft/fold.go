@@ -84,6 +84,7 @@ func (l *local) write(b *strings.Builder) {
 
 // folder folds blocks that differ only in values into one block with for_each.
 type folder struct {
+	flat    bool // nothing is folded
 	locals  []*local
 	printer *printer
 }
@@ -152,7 +153,7 @@ func (f *folder) hosts(blocks []*block) []*block {
 func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(label string, from []*block)) []*block {
 	byShape := map[string][]*block{}
 	for _, b := range blocks {
-		if b.kind == kind && b.each == nil {
+		if b.kind == kind && b.each == nil && b.left == "" && !f.flat {
 			byShape[b.shape()] = append(byShape[b.shape()], b)
 		}
 	}

@@ -208,14 +208,24 @@ func (a *app) writeImport(dir string, in draft.Input, snaps map[string]*facts.Sn
 	return nil
 }
 
-// draftFiles writes the text of the files and loads it. left says why blocks became comments.
+// draftFiles writes the text of the files and loads it. left says why blocks became comments. Which links and networks must do so is found
+// out before blocks are folded, so that each is alone.
 func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, left []string, err error) {
+	in.Left, in.Flat = map[string]string{}, true
 	text = draft.Write(in)
 	for range maxLeftOut {
 		loaded, _, diags := config.Load(path, config.Options{Version: thisBuild().version, Overlay: map[string][]byte{path: text}})
 		first := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError })
+		if first < 0 && in.Flat {
+			in.Flat = false
+			text, left = draft.Write(in), nil
+			for _, key := range slices.Sorted(maps.Keys(in.Left)) {
+				left = append(left, key+": "+in.Left[key])
+			}
+			continue
+		}
 		if first < 0 {
-			return loaded, text, left, asImported(loaded, in.Hosts)
+			return loaded, text, left, asImported(loaded, in)
 		}
 		d := diags[first]
 		why := d.Summary + ": " + d.Detail
@@ -223,11 +233,16 @@ func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, lef
 		if d.Subject != nil {
 			line = d.Subject.Start.Line
 		}
-		shorter := draft.CommentOut(text, line, why)
-		if shorter == nil {
+		shorter, key := draft.CommentOut(text, line, why)
+		switch {
+		case key != "" && in.Flat && in.Left[key] == "":
+			in.Left[key] = why
+			text = draft.Write(in)
+		case shorter == nil:
 			return nil, nil, nil, fmt.Errorf("nothing was written: the files would have an error that import does not expect, in line %d: %s", line, why)
+		default:
+			text, left = shorter, append(left, why)
 		}
-		text, left = shorter, append(left, why)
 	}
 	return nil, nil, nil, errors.New("nothing was written: the files would have too many errors")
 }
@@ -268,13 +283,27 @@ func deriveNCCL(f *fabric.Fabric, in *draft.Input, snaps map[string]*facts.Snaps
 	}
 }
 
-// asImported returns an error unless the files declare the NICs as they were imported.
-func asImported(f *fabric.Fabric, hosts []draft.Host) error {
-	for _, h := range hosts {
+// asImported returns an error unless the files declare the NICs as they were imported, less what is left out.
+func asImported(f *fabric.Fabric, in draft.Input) error {
+	for _, h := range in.Hosts {
 		for _, n := range h.Model.NICs {
 			got := f.NIC(n.Ref())
-			if got == nil || got.MTU != n.MTU || got.Up != n.Up || !sameAddresses(got.Addresses, n.Addresses) {
-				return fmt.Errorf("nothing was written: the files would declare NIC %s differently from the host; please report this", n.Ref())
+			if got == nil {
+				return fmt.Errorf("nothing was written: the files would not declare NIC %s; please report this", n.Ref())
+			}
+			for _, of := range []struct {
+				attribute   string
+				files, host any
+				same        bool
+			}{
+				{"mtu", got.MTU, n.MTU, got.MTU == n.MTU},
+				{"up", got.Up, n.Up, got.Up == n.Up},
+				{"addresses", got.Addresses, n.Addresses, sameAddresses(got.Addresses, n.Addresses) || in.Left["nic "+n.Ref().String()] != ""},
+			} {
+				if !of.same {
+					return fmt.Errorf("nothing was written: the files would declare %s of NIC %s as %v, and the host has %v; please report this",
+						of.attribute, n.Ref(), of.files, of.host)
+				}
 			}
 		}
 	}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/draft"
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// drafted is a host of a test: its NICs as "MTU ADDRESS…", which are eth0, eth1, … in this order.
+func drafted(name string, nics ...string) draft.Host {
+	h := draft.Host{Name: name, Asked: name, Model: &fabric.Host{}}
+	for i, text := range nics {
+		n := &fabric.NIC{Host: name, Name: fmt.Sprintf("rail%d", i), Netdev: fmt.Sprintf("eth%d", i), Up: true, AddressesSet: true, IPv6LinkLocal: "keep"}
+		for j, word := range strings.Fields(text) {
+			if j == 0 {
+				_, _ = fmt.Sscan(word, &n.MTU)
+				continue
+			}
+			n.Addresses = append(n.Addresses, netip.MustParsePrefix(word))
+		}
+		h.Model.NICs = append(h.Model.NICs, n)
+	}
+	return h
+}
+
+// ends are ports as "a0 b1": host a, eth0; host b, eth1.
+func ends(text string) (out []cabling.End) {
+	for _, word := range strings.Fields(text) {
+		out = append(out, cabling.End{Host: word[:1], Netdevs: []string{"eth" + word[1:]}})
+	}
+	return out
+}
+
+// TestWhatNoLinkCanCarryStaysOnTheNICs: the files load and declare each NIC as it is on the host, whatever becomes of its link or network.
+func TestWhatNoLinkCanCarryStaysOnTheNICs(t *testing.T) {
+	for name, c := range map[string]struct {
+		hosts    []draft.Host
+		cables   []string
+		segments []string
+	}{
+		"different MTUs with a subnet": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/30"), drafted("b", "1500 10.1.0.2/30")}, cables: []string{"a0 b0"}},
+		"two cables in one subnet": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24", "9000 10.1.0.3/24"), drafted("b", "9000 10.1.0.2/24", "9000 10.1.0.4/24")},
+			cables: []string{"a0 b0", "a1 b1"}},
+		"two cables with the same addresses": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.2/24", "9000 10.1.0.2/24")},
+			cables: []string{"a0 b0", "a1 b1"}},
+		"different prefix lengths": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.2/30")}, cables: []string{"a0 b0"}},
+		"different subnets":        {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.2.0.1/24")}, cables: []string{"a0 b0"}},
+		"one end without address":  {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000")}, cables: []string{"a0 b0"}},
+		"the same address twice":   {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.1/24")}, cables: []string{"a0 b0"}},
+		"six cables, one of them odd": {hosts: []draft.Host{
+			drafted("a", "9000 10.0.0.1/30", "9000 10.0.1.1/30", "9000 10.0.2.1/30", "9000 10.0.3.1/30", "9000 10.0.4.1/30", "9000 10.0.4.5/24"),
+			drafted("b", "9000 10.0.0.2/30", "9000 10.0.1.2/30", "9000 10.0.2.2/30", "9000 10.0.3.2/30", "9000 10.0.4.2/30", "9000 10.0.4.6/24")},
+			cables: []string{"a0 b0", "a1 b1", "a2 b2", "a3 b3", "a4 b4", "a5 b5"}},
+		"a network with another MTU": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.2/24"), drafted("c", "1500 10.1.0.3/24")},
+			segments: []string{"a0 b0 c0"}},
+		"a network with another subnet": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.2/24"), drafted("c", "9000 10.2.0.3/24")},
+			segments: []string{"a0 b0 c0"}},
+		"a network with a host without address": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24"), drafted("b", "9000 10.1.0.2/24"), drafted("c", "9000")},
+			segments: []string{"a0 b0 c0"}},
+		"two networks in one subnet": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24", "9000 10.1.0.2/24"), drafted("b", "9000 10.1.0.3/24", "9000 10.1.0.4/24"), drafted("c", "9000 10.1.0.5/24", "9000 10.1.0.6/24")},
+			segments: []string{"a0 b0 c0", "a1 b1 c1"}},
+		"two NICs of a host in one network": {hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24", "9000 10.1.0.2/24"), drafted("b", "9000 10.1.0.3/24", "9000 10.1.0.4/24")},
+			segments: []string{"a0 a1 b0 b1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := draft.Input{Fabric: "k1", Hosts: c.hosts, Report: &cabling.Report{}}
+			for _, text := range c.cables {
+				e := ends(text)
+				in.Report.Cables = append(in.Report.Cables, [2]cabling.End{e[0], e[1]})
+			}
+			for _, text := range c.segments {
+				in.Report.Segments = append(in.Report.Segments, cabling.Segment{Ends: ends(text)})
+			}
+			f, text, left, err := draftFiles(filepath.Join(t.TempDir(), importedFile), in)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, draft.Write(in))
+			}
+			t.Logf("left out: %v\n%s", left, text)
+			if len(left) != strings.Count(string(text), "# Left out: ")+strings.Count(string(text), "addresses are left out (") || len(left) == 0 && len(f.Links) != len(c.cables) {
+				t.Errorf("%d links of %d cables, left out: %v\n%s", len(f.Links), len(c.cables), left, text)
+			}
+		})
+	}
+}
+
+// TestADifferenceFromTheHostIsNamed: with the attribute, and what the files and the host have.
+func TestADifferenceFromTheHostIsNamed(t *testing.T) {
+	in := draft.Input{Hosts: []draft.Host{drafted("a", "9000 10.1.0.1/24")}}
+	declared := drafted("a", "1500 10.1.0.1/24").Model
+	declared.Name = "a"
+	err := asImported(&fabric.Fabric{Hosts: []*fabric.Host{declared}}, in)
+	if err == nil || !strings.Contains(err.Error(), "would declare mtu of NIC a.rail0 as 1500, and the host has 9000; please report this") {
+		t.Error(err)
+	}
+	declared.NICs[0].MTU, declared.NICs[0].Addresses = 9000, nil
+	err = asImported(&fabric.Fabric{Hosts: []*fabric.Host{declared}}, in)
+	if err == nil || !strings.Contains(err.Error(), "would declare addresses of NIC a.rail0 as [], and the host has [10.1.0.1/24]") {
+		t.Error(err)
+	}
+	declared.NICs[0].Addresses = in.Hosts[0].Model.NICs[0].Addresses
+	if err = asImported(&fabric.Fabric{Hosts: []*fabric.Host{declared}}, in); err != nil {
+		t.Error(err)
+	}
+}
