@@ -19,7 +19,8 @@ type Workload struct {
 	Ranks int `ff:"ranks,min=2,max=1000000"`
 	// Number of sites that the link or network connects.
 	Sites int `ff:"sites,min=2,max=64,default=2"`
-	// How gradients are reduced: in one ring of all ranks, or within each site and then between the sites.
+	// How gradients are reduced: `ring` is one ring of all ranks, by one communicator; `hierarchical` within each site and then between the
+	// sites, by a communicator for each shard. With groups of model parallelism, each of which has its own communicator, leave it out.
 	AllReduce string `ff:"all_reduce,one=ring|hierarchical"`
 	// Seconds that a training step takes without the link.
 	StepSeconds *float64 `ff:"step_seconds,min=0,max=1000000"`

@@ -102,7 +102,7 @@ func TestBoundsAreJudgedByMeasuredValues(t *testing.T) {
 			if last.Item != WorkloadBound || last.Object != "max_step_seconds" || last.Verdict != c.verdict || !strings.Contains(last.Cause, c.cause) {
 				t.Errorf("%+v", last)
 			}
-			if c.verdict == Fail && !strings.Contains(last.Cure, "max_step_seconds = 0.102") {
+			if c.verdict == Fail && !strings.Contains(last.Cure, "max_step_seconds = 0.101") {
 				t.Errorf("the cure is %q", last.Cure)
 			}
 		})

@@ -1,6 +1,7 @@
 package widearea
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -122,9 +123,7 @@ func NCCLOf(f *fabric.Fabric, nics []fabric.NICRef) NCCL {
 			}
 			return 0
 		}
-		if v := number("NCCL_BUFFSIZE"); v > 0 {
-			one.Buffer = Exactly(v)
-		}
+		one.Buffer = buffers(cmp.Or(number("NCCL_BUFFSIZE"), ncclBuffer), cmp.Or(number("NCCL_LL128_BUFFSIZE"), ll128Buffer))
 		if v := number("NCCL_IB_QPS_PER_CONNECTION"); v > 0 {
 			one.Pairs = Exactly(v)
 		}

@@ -61,8 +61,10 @@ func TestFiguresOfALongPath(t *testing.T) {
 	roughly(t, "one queue pair of Soft-RoCE", PairRate(p, Exactly(1)).Value.High, 0.0419)
 	roughly(t, "four of them", PairRate(p, Exactly(4)).Value.High, 0.168)
 	roughly(t, "how many fill it", PairsToFill(p).Value.High, 239)
-	roughly(t, "a channel of NCCL", ChannelRate(p, NCCL{Exactly(1), Exactly(4 << 20), Exactly(1)}).Value.High, 0.336)
-	roughly(t, "how many channels fill it", ChannelsToFill(p, DefaultNCCL()).Value.High, 30)
+	roughly(t, "a channel of NCCL", ChannelRate(p, NCCL{Exactly(1), Exactly(1), Exactly(4 << 20), Exactly(1)}).Value.High, 0.336)
+	fill := ChannelsToFill(p, DefaultNCCL()).Value
+	roughly(t, "how many channels of 4 MiB fill it", fill.High, 30)
+	roughly(t, "how many of LL128's buffers", fill.Low, 26)
 	roughly(t, "a switch's buffer", LosslessBuffer(p).Value.High, 125e6)
 	p.Soft = false
 	if got := PairRate(p, Exactly(1)).Value; got.Low != 0 || got.High < 2000 {
@@ -99,7 +101,7 @@ func TestLossesCostRoundTrips(t *testing.T) {
 // TestNoVerdictRestsOnMeans: training over a path with losses may be as fast as without them, and as slow as the losses fall.
 func TestNoVerdictRestsOnMeans(t *testing.T) {
 	p := Path{RTT: Exactly(0.1), Rate: Exactly(100), MTU: 4096, Soft: true}
-	n := NCCL{Channels: Exactly(2), Pairs: Exactly(1), Buffer: Exactly(4 << 20)}
+	n := NCCL{Communicators: Exactly(1), Channels: Exactly(2), Pairs: Exactly(1), Buffer: Exactly(4 << 20)}
 	clean, _ := training{p: p, n: n}.rate()
 	p.Loss = 0.01
 	lossy, figures := training{p: p, n: n}.rate()
@@ -163,8 +165,8 @@ func TestWhatWouldDoDoes(t *testing.T) {
 		t.Error(b.Would)
 	}
 	// A window binds: the link has the rate, if enough is in flight.
-	few := NCCL{Exactly(2), Exactly(4 << 20), Exactly(1)}
-	later.MaxStepSeconds = seconds(20)
+	few := NCCL{Exactly(1), Exactly(2), Exactly(4 << 20), Exactly(1)}
+	later.MaxStepSeconds, later.AllReduce = seconds(20), "ring"
 	if b := Work(&later, "training", p, few).Bound; b.Verdict != Broken || !strings.Contains(b.Would[2], "which the link has if 140 MB are in flight") {
 		t.Error(b.Verdict, b.Would)
 	}
@@ -176,7 +178,7 @@ func TestWhatWouldDoDoes(t *testing.T) {
 }
 
 // many is an NCCL whose buffers are no limit.
-func many() NCCL { return NCCL{Exactly(64), Exactly(1 << 30), Exactly(1)} }
+func many() NCCL { return NCCL{atLeast(1), Exactly(64), Exactly(1 << 30), Exactly(1)} }
 
 // TestPublishedHandOvers recomputes what others published. DistServe (Zhong et al., OSDI 2024, arXiv:2401.09670, 3.3): the KV cache of
 // 512 tokens of OPT-66B is 1.13 GB, and 10 requests a second need 90 Gb/s, both in binary units. Prefill-as-a-Service (Qin et al.,
@@ -202,13 +204,43 @@ func TestPublishedTraining(t *testing.T) {
 	w := &fabric.Workload{Parameters: seconds(340e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, AllReduce: "hierarchical", StepSeconds: seconds(8),
 		MaxStepSeconds: seconds(8 / 0.96)}
 	p := Path{RTT: Exactly(0.02), Rate: Exactly(1e6), MTU: 4096}
-	effect := Work(w, "training", p, DefaultNCCL())
-	roughly(t, "what NCCL's buffers let through at 20 ms", effect.Figures[1].Value.High, 107)
-	if b := effect.Bound; b.Verdict != Broken || !strings.HasPrefix(b.Would[2], "654 Gb/s, which the link has if 1.63 GB are in flight") {
-		t.Errorf("with NCCL's default buffers: %s %v", b.Verdict, b.Would)
+	one := DefaultNCCL()
+	one.Communicators = Exactly(1)
+	roughly(t, "what NCCL's buffers let through at 20 ms, for one communicator", ChannelRate(p, one).Value.High, 126)
+	for gbps, want := range map[float64]Verdict{600: Broken, 800: Undecided} { // the shards' communicators may be as many as it takes
+		p.Rate = Exactly(gbps)
+		if b := Work(w, "training", p, DefaultNCCL()).Bound; b.Verdict != want || want == Broken && b.Would[2] != "a link of 654 Gb/s" {
+			t.Errorf("with %g Gb/s: %s %v, of %s", gbps, b.Verdict, b.Would, b.Of.Text())
+		}
 	}
-	p.Rate = Exactly(800)
-	if b := Work(w, "training", p, many()).Bound; b.Verdict != Undecided {
-		t.Errorf("with 800 Gb/s and large buffers: %s, of %s", b.Verdict, b.Of.Text())
+	// One ring of all ranks has one communicator.
+	w.AllReduce = "ring"
+	if b := Work(w, "training", p, DefaultNCCL()).Bound; b.Verdict != Broken {
+		t.Errorf("in one ring: %s, of %s", b.Verdict, b.Of.Text())
+	}
+}
+
+// TestBuffersBindOneCommunicatorAlone: a hierarchical all-reduce has a communicator for each shard, which together fill the link. Those
+// of 340e9 parameters in 3,072 ranks need 273 Gb/s for 20 s, which a link of 800 has.
+func TestBuffersBindOneCommunicatorAlone(t *testing.T) {
+	p := Path{RTT: Exactly(0.02), Rate: Exactly(800), MTU: 4096}
+	for _, c := range []struct {
+		how   string
+		ranks int
+		want  Verdict
+	}{
+		{"hierarchical", 3072, Undecided}, {"", 3072, Undecided}, {"", 0, Undecided}, {"hierarchical", 0, Undecided},
+		{"ring", 3072, Broken}, {"hierarchical", 2, Broken}, {"", 2, Broken}, // one communicator: at most 126 Gb/s
+	} {
+		w := &fabric.Workload{Parameters: seconds(340e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, Ranks: c.ranks, AllReduce: c.how, MaxStepSeconds: seconds(20)}
+		if b := Work(w, "training", p, DefaultNCCL()).Bound; b.Verdict != c.want {
+			t.Errorf("%+v: %s, of %s", c, b.Verdict, b.By.Sentence())
+		}
+	}
+	soft := p // the queue pairs' windows bind in the same way
+	soft.Soft = true
+	w := &fabric.Workload{Parameters: seconds(1e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, AllReduce: "hierarchical", Ranks: 16, MaxStepSeconds: seconds(1)}
+	if b := Work(w, "training", soft, DefaultNCCL()).Bound; b.Verdict != Undecided {
+		t.Errorf("Soft-RoCE: %s, of %s", b.Verdict, b.By.Sentence())
 	}
 }

@@ -19,6 +19,9 @@ const (
 
 	// ncclBuffer is NCCL_BUFFSIZE where nobody sets it, in bytes (NCCL User Guide, environment variables).
 	ncclBuffer = 4 << 20
+	// ll128Buffer is that of NCCL's protocol LL128 where nobody sets NCCL_LL128_BUFFSIZE, in bytes: 120 · 640 · 8 · 8 (DEFAULT_LL128_BUFFSIZE
+	// in src/init.cc). NCCL_BUFFSIZE is that of Simple.
+	ll128Buffer = 4915200
 	// mostChannels is the most channels that a communicator of NCCL has (MAXCHANNELS in src/include/device.h: 32 in earlier versions,
 	// 64 in later ones). How many there are depends on the topology that NCCL finds.
 	mostChannels = 64
@@ -31,7 +34,7 @@ const (
 	sourceFibre   = "group index 1.468 of G.652 fibre (Corning SMF-28 data sheet), c = 299,792.458 km/s"
 	sourceWindow  = "one window for each round trip (Kleinrock; RFC 1323, section 1.1)"
 	sourceRXE     = "RXE_MAX_UNACKED_PSNS = 128, drivers/infiniband/sw/rxe/rxe_param.h"
-	sourceNCCL    = "NCCL_BUFFSIZE, NCCL User Guide; a channel has at most its buffer in flight"
+	sourceNCCL    = "NCCL_BUFFSIZE of the protocol Simple, NCCL User Guide; LL128 has 4,915,200 B (src/init.cc); a channel has at most its buffer in flight"
 	sourceTimeout = "InfiniBand Architecture Specification 1.4, volume 1, 9.7.6.1.3"
 	sourceGoBackN = "go-back-N: Bertsekas and Gallager, Data Networks, 2.4.2"
 	sourcePFC     = "IEEE 802.1Qbb, annex O: what is under way when a pause is sent still arrives"
@@ -39,13 +42,19 @@ const (
 
 // NCCL is how NCCL sends over a path.
 type NCCL struct {
-	Channels Range // of a communicator
-	Buffer   Range // NCCL_BUFFSIZE, in bytes
-	Pairs    Range // queue pairs of a channel: NCCL_IB_QPS_PER_CONNECTION
+	Communicators Range // that send at the same time: shards of a hierarchical all-reduce and groups of model parallelism have one each
+	Channels      Range // of a communicator
+	Buffer        Range // of a channel, in bytes: from NCCL_BUFFSIZE, of the protocol Simple, to LL128's if that is larger
+	Pairs         Range // queue pairs of a channel: NCCL_IB_QPS_PER_CONNECTION
 }
 
 // DefaultNCCL is NCCL where nobody sets its variables.
-func DefaultNCCL() NCCL { return NCCL{Range{1, mostChannels}, Exactly(ncclBuffer), Exactly(1)} }
+func DefaultNCCL() NCCL {
+	return NCCL{atLeast(1), Range{1, mostChannels}, buffers(ncclBuffer, ll128Buffer), Exactly(1)}
+}
+
+// buffers returns what a channel has. How NCCL chooses the protocol is not known here.
+func buffers(simple, ll128 float64) Range { return Range{simple, math.Max(simple, ll128)} }
 
 // Path is what is known of a long path.
 type Path struct {
@@ -135,15 +144,15 @@ func PairsToFill(p Path) Figure {
 
 // ChannelRate returns the rate that NCCL's channels reach by their buffers.
 func ChannelRate(p Path, n NCCL) Figure {
-	return Figure{Name: "rate by NCCL's buffers", Unit: Gbps, Formula: "channels · NCCL_BUFFSIZE / RTT",
-		Value:   n.Channels.times(n.Buffer).over(p.RTT).times(Exactly(8e-9)),
-		Numbers: fmt.Sprintf("%s · %s / %s", n.Channels.In(Count), n.Buffer.In(Bytes), p.RTT.In(Seconds)), Source: sourceNCCL}
+	return Figure{Name: "rate by NCCL's buffers", Unit: Gbps, Formula: "communicators · channels · buffer / RTT",
+		Value:   n.Communicators.times(n.Channels).times(n.Buffer).over(p.RTT).times(Exactly(8e-9)),
+		Numbers: fmt.Sprintf("%s · %s · %s / %s", n.Communicators.In(Count), n.Channels.In(Count), n.Buffer.In(Bytes), p.RTT.In(Seconds)), Source: sourceNCCL}
 }
 
 // ChannelsToFill returns how many channels of NCCL fill the path.
 func ChannelsToFill(p Path, n NCCL) Figure {
 	need := Window(p).Value.over(n.Buffer)
-	return Figure{Name: "NCCL channels to fill the link", Unit: Count, Formula: "B · RTT / NCCL_BUFFSIZE",
+	return Figure{Name: "NCCL channels to fill the link", Unit: Count, Formula: "B · RTT / buffer",
 		Value:   Range{math.Max(1, math.Ceil(need.Low)), math.Max(1, math.Ceil(need.High))},
 		Numbers: fmt.Sprintf("%s / %s", Window(p).Text(), n.Buffer.In(Bytes)), Source: sourceNCCL}
 }

@@ -100,7 +100,10 @@ type Figure struct {
 
 // Text is the value with its unit: a number, a range, or the end that is known.
 func (f Figure) Text() string {
-	if f.Mean {
+	switch {
+	case f.Mean && f.Value != unknown && !f.Value.Bounded():
+		return "about " + amount(f.Value.Low, f.Unit) + " or more"
+	case f.Mean:
 		return "about " + strings.TrimPrefix(f.Value.In(f.Unit), "at most ")
 	}
 	return f.Value.In(f.Unit)

@@ -163,11 +163,11 @@ type training struct {
 
 // rate returns what NCCL gets through, and the figures that say so. Of a path with losses only the upper end is known.
 func (t training) rate() (Range, []Figure) {
-	nics := t.n.Channels.times(t.n.Pairs)
-	channels, pairs := ChannelRate(t.p, t.n), PairRate(t.p, nics)
+	all := t.n.Communicators.times(t.n.Channels).times(t.n.Pairs)
+	channels, pairs := ChannelRate(t.p, t.n), PairRate(t.p, all)
 	rate, out := t.p.Rate.least(channels.Value).least(pairs.Value), []Figure{channels, pairs}
 	if t.p.Loss > 0 {
-		rate, out = atMost(rate.High), append(out, Goodput(t.p, nics))
+		rate, out = atMost(rate.High), append(out, Goodput(t.p, all))
 	}
 	return rate, out
 }
@@ -194,7 +194,17 @@ func (t training) step(reduced Range) Range {
 	return Range{math.Max(own.Low, each.Low), own.High + each.High}
 }
 
+// communicators returns how many send over the link at the same time. One ring of all ranks is one, and so is a rank for each site: a
+// hierarchical all-reduce has one for each shard, and who did not say how gradients are reduced may have some for each group of model parallelism.
+func communicators(w *fabric.Workload) Range {
+	if w.AllReduce == "ring" || w.Ranks > 0 && w.Ranks == w.Sites {
+		return Exactly(1)
+	}
+	return atLeast(1)
+}
+
 func step(w *fabric.Workload, p Path, n NCCL) Effect {
+	n.Communicators = communicators(w)
 	t := training{w, p, n, float64(max(w.StepsPerSync, 1))}
 	rate, more := t.rate()
 	e := Effect{Figures: append([]Figure{Gradients(w)}, more...)}
