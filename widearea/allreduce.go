@@ -24,25 +24,26 @@ type AllReduce struct {
 	RTT   Range // seconds between the sites
 }
 
-// crossings returns how many hops between sites the chunk with the longest way makes: it makes 2(n−1) of the 2n hops of two laps,
-// and 2m of those cross. Both hops that it leaves out are within a site if a site has three ranks.
-func crossings(ranks, sites int) int {
-	switch perSite := (ranks + sites - 1) / sites; {
-	case sites < 2:
-		return 0
-	case perSite >= 3:
-		return 2 * sites
-	case perSite == 2:
-		return 2*sites - 1
-	}
-	return 2*sites - 2
+// crossings returns how many hops between sites the chunk with the longest way makes, if the largest site has so many ranks: it makes
+// 2(n−1) of the 2n hops of two laps, and 2m of those cross. Both hops that it leaves out are within a site if a site has three ranks.
+func crossings(largest, sites int) int { return 2*sites - 3 + min(largest, 3) }
+
+// largest returns how many ranks the largest site has: least if all have the same number or one more, and most if all others have one.
+func largest(ranks, sites int) (least, most int) {
+	return (ranks + sites - 1) / sites, ranks - sites + 1
 }
 
-// ring returns the seconds of a ring of so many ranks. The upper end has hops within a site that are as slow as those between the
-// sites: each chunk is then sent 2(n−1) times one after the other. The lower end has hops within a site that take no time: the link
-// is never idle, or each chunk waits for its crossings alone.
+// ring returns the seconds of a ring of so many ranks. Nobody declares how many of them each site has. The upper end has hops within a
+// site that are as slow as those between the sites: each chunk is then sent 2(n−1) times one after the other. The lower end has hops
+// within a site that take no time: the link is never idle, or each chunk waits for its crossings alone.
 func (a AllReduce) ring(ranks int) Range {
-	n, cross := float64(ranks), float64(crossings(ranks, a.Sites))
+	least, most := largest(ranks, a.Sites)
+	return Range{a.ringWith(ranks, crossings(least, a.Sites)).Low, a.ringWith(ranks, crossings(most, a.Sites)).High}
+}
+
+// ringWith is the ring whose longest way crosses so many times.
+func (a AllReduce) ringWith(ranks, crossings int) Range {
+	n, cross := float64(ranks), float64(crossings)
 	send := a.Bytes.over(a.Rate).times(Exactly(8e-9 / n)) // one chunk
 	half := a.RTT.times(Exactly(0.5))
 	high := send.times(Exactly(2 * (n - 1))).plus(hop.times(Exactly(2*(n-1) - cross))).plus(half.times(Exactly(cross))).High

@@ -3,6 +3,7 @@ package widearea
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -76,17 +77,26 @@ func rings(t *testing.T, count, size int, chunk float64, wireOf func(ring, i int
 	return end
 }
 
-// simulateRing is an all-reduce in one ring of n ranks at m sites in order. local is the rate within the sites in Gb/s.
-func simulateRing(t *testing.T, n, m int, bytes, gbps, local, alpha, rtt float64) float64 {
-	t.Helper()
-	site := func(r int) int { return r * m / n }
-	wires := make([]*wire, n)
+// equal is n ranks at m sites, of which none has more than one rank more than another.
+func equal(n, m int) []int {
+	sites := make([]int, m)
 	for r := range n {
-		wires[r] = &wire{seconds: func(b float64) float64 { return b * 8e-9 / local }, latency: alpha}
-		if m > 1 && site(r) != site((r+1)%n) {
-			wires[r] = &wire{seconds: func(b float64) float64 { return b * 8e-9 / gbps }, latency: rtt / 2}
-		}
+		sites[r*m/n]++
 	}
+	return sites
+}
+
+// simulateRing is an all-reduce in one ring through sites with so many ranks each. local is the rate within the sites in Gb/s.
+func simulateRing(t *testing.T, sites []int, bytes, gbps, local, alpha, rtt float64) float64 {
+	t.Helper()
+	var wires []*wire
+	for _, ranks := range sites {
+		for range ranks - 1 {
+			wires = append(wires, &wire{seconds: func(b float64) float64 { return b * 8e-9 / local }, latency: alpha})
+		}
+		wires = append(wires, &wire{seconds: func(b float64) float64 { return b * 8e-9 / gbps }, latency: rtt / 2})
+	}
+	n := len(wires)
 	return rings(t, 1, n, bytes/float64(n), func(_, i int) *wire { return wires[i] })
 }
 
@@ -115,11 +125,11 @@ func TestRingAgreesWithTheSimulator(t *testing.T) {
 				for _, bytes := range []float64{1e6, 1e9, 700e9} {
 					const gbps = 100
 					a := AllReduce{Bytes: Exactly(bytes), Ranks: Exactly(float64(n)), Sites: m, Rate: Exactly(gbps), RTT: Exactly(rtt)}
-					got := Ring(a).Value
-					if slow := simulateRing(t, n, m, bytes, gbps, gbps, alpha, rtt); !near(got.High, slow) {
-						t.Errorf("n %d, m %d, RTT %g, %g B: at most %g s, and the simulator needs %g s", n, m, rtt, bytes, got.High, slow)
+					got, least := Ring(a).Value, (n+m-1)/m
+					if slow, want := simulateRing(t, equal(n, m), bytes, gbps, gbps, alpha, rtt), a.ringWith(n, crossings(least, m)).High; !near(want, slow) || slow > got.High*(1+tolerance) {
+						t.Errorf("n %d, m %d, RTT %g, %g B: %g s in equal sites, %g s in any, and the simulator needs %g s", n, m, rtt, bytes, want, got.High, slow)
 					}
-					fast := simulateRing(t, n, m, bytes, gbps, math.Inf(1), 0, rtt)
+					fast := simulateRing(t, equal(n, m), bytes, gbps, math.Inf(1), 0, rtt)
 					if fast < got.Low*(1-1e-9) || fast > got.High*(1+tolerance) {
 						t.Errorf("n %d, m %d, RTT %g, %g B: %v, and with sites that take no time the simulator needs %g s", n, m, rtt, bytes, got, fast)
 					}
@@ -135,12 +145,53 @@ func TestRingAgreesWithTheSimulator(t *testing.T) {
 func TestRingOfCrossingsAlone(t *testing.T) {
 	for m := 2; m <= 4; m++ {
 		for n := m; n <= 64; n++ {
-			got := simulateRing(t, n, m, 1, 1e9, 1e9, 0, 2)
-			if want := float64(crossings(n, m)); math.Abs(got-want) > 1e-6 {
+			got := simulateRing(t, equal(n, m), 1, 1e9, 1e9, 0, 2)
+			if want := float64(crossings((n+m-1)/m, m)); math.Abs(got-want) > 1e-6 {
 				t.Errorf("n %d, m %d: %g crossings, and the model counts %g", n, m, got, want)
 			}
 			if got > 2*float64(m)+1e-6 {
 				t.Errorf("n %d, m %d: %g crossings are more than two laps have", n, m, got)
+			}
+		}
+	}
+}
+
+// splits calls do with each way in which n ranks can be at m sites.
+func splits(n, m int, do func(sites []int)) {
+	var more func(left int, sites []int)
+	more = func(left int, sites []int) {
+		if len(sites) == m-1 {
+			do(append(slices.Clone(sites), left))
+			return
+		}
+		for first := 1; first <= left-(m-1-len(sites)); first++ {
+			more(left-first, append(slices.Clone(sites), first))
+		}
+	}
+	more(n, nil)
+}
+
+// TestRingOfUnequalSites: nobody declares how many ranks each site has, so the range has every split, and some split reaches its upper
+// end: 3 and 1 ranks cross four times, 2 and 2 three times.
+func TestRingOfUnequalSites(t *testing.T) {
+	for m := 2; m <= 4; m++ {
+		for n := m; n <= 12; n++ {
+			for _, rtt := range []float64{0.001, 0.2} {
+				for _, bytes := range []float64{1e3, 1e9} {
+					const gbps = 100
+					a := AllReduce{Bytes: Exactly(bytes), Ranks: Exactly(float64(n)), Sites: m, Rate: Exactly(gbps), RTT: Exactly(rtt)}
+					got, longest := Ring(a).Value, 0.0
+					splits(n, m, func(sites []int) {
+						slow := simulateRing(t, sites, bytes, gbps, gbps, hop.High, rtt)
+						fast := simulateRing(t, sites, bytes, gbps, math.Inf(1), 0, rtt)
+						if longest = math.Max(longest, slow); slow > got.High*(1+1e-9) || fast < got.Low*(1-1e-9) {
+							t.Errorf("%v ranks, RTT %g, %g B: %v, and the simulator needs %g to %g s", sites, rtt, bytes, got, fast, slow)
+						}
+					})
+					if !near(got.High, longest) {
+						t.Errorf("%d ranks at %d sites, RTT %g, %g B: at most %g s, and no split takes more than %g s", n, m, rtt, bytes, got.High, longest)
+					}
+				}
 			}
 		}
 	}
