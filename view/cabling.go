@@ -60,11 +60,23 @@ func (p *Printer) Cabling(r *cabling.Report) {
 		p.Linef("  %s %s", p.warn("!"), ends(r.Silent))
 		p.Linef("      These ports have a carrier. What is at their other end said nothing in %s, and is none of these hosts' ports.", r.Listened)
 	}
-	if section(len(r.Held)+len(r.NoCarrier)+len(r.Down)+len(r.Eats)+len(r.Failed), "Not tried, or not whole") {
+	if section(len(r.Held)+len(r.NoCarrier)+len(r.Down)+len(r.Eats)+len(r.Failed), "Not tried, or incomplete") {
 		p.notTried(r)
 	}
 	if len(r.Cables)+len(r.Segments)+len(r.Switches)+len(r.Unclear)+len(r.Silent) == 0 {
-		p.Linef("%s No port that may send has a carrier: nothing was found out.", p.warn("!"))
+		why := "no port that may send has a carrier"
+		if len(r.Failed) > 0 {
+			why = "see above"
+		}
+		p.Linef("%s No cables found: %s.", p.warn("!"), why)
+	}
+}
+
+// PortsDown warns that the cables of ports that are down are not known.
+func (p *Printer) PortsDown(r *cabling.Report) {
+	if len(r.Down) > 0 {
+		p.Linef("warning: %s: down, so that nothing is known of their cables. Set the ports up first (`ip link set DEVICE up`) to import their links",
+			ends(r.Down))
 	}
 }
 
@@ -73,7 +85,7 @@ func (p *Printer) notTried(r *cabling.Report) {
 		ends []cabling.End
 		why  string
 	}{
-		{r.Held, "may carry your connection and sent nothing; -include-management lets it"},
+		{r.Held, "may carry your connection and sent nothing; use -include-management to send from it"},
 		{r.NoCarrier, "no carrier: unplugged, or the other end is down"},
 		{r.Down, "down: not tried. To try it, run `ip link set DEVICE up` on the host and repeat; undo it with `ip link set DEVICE down`"},
 	} {

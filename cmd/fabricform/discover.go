@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/parallel"
@@ -78,8 +80,10 @@ A port that hears nothing is reported as that: it may be cabled to a device that
 				if err := a.out.CablingJSON(report); err != nil {
 					return err
 				}
-			} else {
+			} else if len(snaps) > 0 {
 				a.out.Cabling(report)
+			} else {
+				a.out.Linef("! No host was reached: no cables found.")
 			}
 			return a.exitOfUnreachable(unreachable)
 		})
@@ -104,6 +108,9 @@ func (a *app) onNamedHosts(ctx context.Context, args []string, do func(context.C
 // named returns the fabric that the arguments name. Without arguments, or with one that exists as a file, it is that of the files.
 func (a *app) named(args []string) (*fabric.Fabric, apply.SessionOptions, error) {
 	if len(args) == 0 {
+		if _, err := config.Files("."); err != nil {
+			return nil, apply.SessionOptions{}, fmt.Errorf("%w: name a directory with *.hcl files, or name hosts: root@gpu01", err)
+		}
 		return a.loadForHosts(".")
 	}
 	if _, err := os.Stat(args[0]); len(args) == 1 && err == nil {
@@ -141,6 +148,9 @@ func hostOf(arg string) (*fabric.Host, error) {
 	if h.Address == "" || h.Address[0] == '-' || strings.HasPrefix(h.SSH.User, "-") || strings.ContainsFunc(arg, odd) {
 		return nil, fmt.Errorf("%q is neither a directory or file of a fabric, nor a host such as user@address or a name of ~/.ssh/config", arg)
 	}
+	if _, err := netip.ParseAddr(h.Address); err != nil && strings.Contains(h.Address, ":") {
+		return nil, fmt.Errorf("%q: an address has no port here: set Port for it in ~/.ssh/config, or ssh { port = … } in a host block", arg)
+	}
 	h.Name = h.Address
 	return h, nil
 }
@@ -162,7 +172,7 @@ func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.
 	return snaps, unreachable
 }
 
-// discover says which frames will be sent, sends them, and says what was heard.
+// discover says which frames will be sent, sends them, and says what was heard. If no port may send, it does not listen.
 func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, d finding) (*cabling.Report, error) {
 	survey := cabling.Plan(snaps, d.options)
 	sending := survey.Of(cabling.Sends)
@@ -173,9 +183,15 @@ func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*
 	for _, host := range slices.Sorted(maps.Keys(held)) {
 		a.err.Linef("%s sends nothing from %s, which may carry your connection (-include-management)", host, strings.Join(held[host], ", "))
 	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, errors.New("interrupted; nothing was changed")
+	case len(sending) == 0:
+		return cabling.Judge(survey, &cabling.Answers{}), nil
+	}
 	answers, err := cabling.Listen(ctx, s, survey, d.listen, func(what string) { a.err.Progressf("%s", what) })
 	if err != nil {
-		return nil, errors.New("interrupted; all ports stopped to listen, and nothing was changed")
+		return nil, errors.New("interrupted; stopped listening, and nothing was changed")
 	}
 	return cabling.Judge(survey, answers), nil
 }

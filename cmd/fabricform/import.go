@@ -71,7 +71,8 @@ files keep what they declare, and the first plan shows the files that fabricform
 			if err != nil {
 				return err
 			}
-			return a.writeImport(out, draft.Input{Fabric: cmp.Or(owner, fabricName(out)), Hosts: hosts, Report: report}, snaps)
+			a.err.PortsDown(report)
+			return a.writeImport(s.Fabric, out, draft.Input{Fabric: cmp.Or(owner, fabricName(out)), Hosts: hosts, Report: report}, snaps)
 		})
 	}
 	return c
@@ -82,12 +83,6 @@ func canImport(dir string) error {
 	if dir == "" {
 		return errors.New("-out is missing: name the directory for the files")
 	}
-	switch names, err := config.Files(dir); {
-	case err == nil && len(names) > 0:
-		return fmt.Errorf("-out %s: it has files of a fabric (%s), which import never changes: choose another directory", dir, filepath.Base(names[0]))
-	case err == nil:
-		return nil
-	}
 	switch st, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -95,6 +90,9 @@ func canImport(dir string) error {
 		return fmt.Errorf("-out %s: %w", dir, errors.Unwrap(err))
 	case !st.IsDir():
 		return fmt.Errorf("-out %s: it is a file, not a directory", dir)
+	}
+	if names, err := config.Files(dir); err == nil {
+		return fmt.Errorf("-out %s: it has files of a fabric (%s), which import never changes: choose another directory", dir, filepath.Base(names[0]))
 	}
 	return nil
 }
@@ -179,8 +177,8 @@ func hostName(asked string, s facts.System, taken map[string]bool) string {
 const maxLeftOut = 1000
 
 // writeImport writes the files, after it has loaded them as any command does. A block that is an error, such as two cables in one subnet,
-// becomes a comment that says so.
-func (a *app) writeImport(dir string, in draft.Input, snaps map[string]*facts.Snapshot) error {
+// becomes a comment that says so. from is the fabric of the hosts, as they were named.
+func (a *app) writeImport(from *fabric.Fabric, dir string, in draft.Input, snaps map[string]*facts.Snapshot) error {
 	path := filepath.Join(dir, importedFile)
 	f, _, _, err := draftFiles(path, in)
 	if err != nil {
@@ -204,8 +202,16 @@ func (a *app) writeImport(dir string, in draft.Input, snaps map[string]*facts.Sn
 		a.out.Linef("! left out: %s", why)
 	}
 	a.out.Linef("Wrote %s: %s, %s, %s. Compare it with the hosts: %s", path, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
-		view.Count(len(f.Networks), "network"), fabric.Invocation{Path: dir, Dir: a.dir, Flags: a.labFlag()}.Hint("plan"))
+		view.Count(len(f.Networks), "network"), fabric.Invocation{Path: dir, Dir: a.dir, Flags: a.labFlagOf(from, f)}.Hint("plan"))
 	return nil
+}
+
+// labFlagOf returns -lab for another fabric than the one of the command line: with the lab's name, unless that is also the other fabric's.
+func (a *app) labFlagOf(from, other *fabric.Fabric) []string {
+	if a.lab == ownLab && from.Name != other.Name {
+		return []string{"-lab=" + from.Name}
+	}
+	return a.labFlag()
 }
 
 // draftFiles writes the text of the files and loads it. left says why blocks became comments. Which links and networks must do so is found

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/view"
+)
+
+// TestNobodyListensIfNoPortMaySend: no host, or only ports that are down. There is no session, so that a call would fail.
+func TestNobodyListensIfNoPortMaySend(t *testing.T) {
+	down := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", MAC: "02:00:00:00:00:01"}}}
+	for name, snaps := range map[string]map[string]*facts.Snapshot{"no host": {}, "ports that are down": {"a": down}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		a := &app{out: view.New(&bytes.Buffer{}), err: view.New(&bytes.Buffer{})}
+		r, err := a.discover(ctx, nil, snaps, finding{listen: time.Hour})
+		if err != nil || r.Listened != 0 || len(r.Down) != len(snaps) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestAnInterruptBeforeListeningSpeaksOfNone: nothing listened.
+func TestAnInterruptBeforeListeningSpeaksOfNone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := &app{out: view.New(&bytes.Buffer{}), err: view.New(&bytes.Buffer{})}
+	up := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", MAC: "02:00:00:00:00:01", Up: true, Carrier: true}}}
+	if _, err := a.discover(ctx, nil, map[string]*facts.Snapshot{"a": up}, finding{listen: time.Hour}); err == nil || strings.Contains(err.Error(), "listen") {
+		t.Error(err)
+	}
+}
+
+// TestHostsAreNamedInsteadOfFiles: discover and import say so where there are no files, and how to give a port.
+func TestHostsAreNamedInsteadOfFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for _, command := range []string{"discover", "import --out new"} {
+		for args, want := range map[string]string{"": "or name hosts: root@gpu01", "root@127.0.0.1:99": "set Port for it in ~/.ssh/config, or ssh { port = … }"} {
+			root := rootCommand(&app{out: view.New(&bytes.Buffer{}), err: view.New(&bytes.Buffer{})})
+			root.SetArgs(strings.Fields(command + " " + args))
+			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %s: %v", command, args, err)
+			}
+		}
+	}
+	for _, address := range []string{"::1", "fe80::1%eth0", "gpu01"} {
+		if h, err := hostOf("root@" + address); err != nil || h.Address != address {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestTheDirectoryOfAnImportIsNoFile: also not one of a fabric.
+func TestTheDirectoryOfAnImportIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"afile", "fabric.hcl"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := canImport(filepath.Join(dir, name)); err == nil || !strings.HasSuffix(err.Error(), "it is a file, not a directory") {
+			t.Error(err)
+		}
+	}
+	if err := canImport(dir); err == nil || !strings.Contains(err.Error(), "it has files of a fabric (fabric.hcl)") {
+		t.Error(err)
+	}
+	for _, free := range []string{t.TempDir(), filepath.Join(dir, "new")} {
+		if err := canImport(free); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTheHintAfterAnImportNamesTheLab: -lab alone is the lab of the fabric's own name.
+func TestTheHintAfterAnImportNamesTheLab(t *testing.T) {
+	lab, same, other := &fabric.Fabric{Name: "lab"}, &fabric.Fabric{Name: "lab"}, &fabric.Fabric{Name: "k1"}
+	for _, c := range []struct {
+		flag string
+		of   *fabric.Fabric
+		want string
+	}{{ownLab, same, "-lab"}, {ownLab, other, "-lab=lab"}, {"third", other, "-lab=third"}, {"", other, ""}} {
+		if got := strings.Join((&app{lab: c.flag}).labFlagOf(lab, c.of), " "); got != c.want {
+			t.Errorf("-lab %q for %s: %q", c.flag, c.of.Name, got)
+		}
+	}
+}
