@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,5 +93,14 @@ func TestTheHintAfterAnImportNamesTheLab(t *testing.T) {
 		if got := strings.Join((&app{lab: c.flag}).labFlagOf(lab, c.of), " "); got != c.want {
 			t.Errorf("-lab %q for %s: %q", c.flag, c.of.Name, got)
 		}
+	}
+}
+
+// TestErrorsOfLabsNameTheFabric: in the commands that they advise.
+func TestErrorsOfLabsNameTheFabric(t *testing.T) {
+	cause := errors.New("no LACP: use `fabricform lab up -backend vm`")
+	err := filled(cause, fabric.Invocation{Path: "my-fabric/", Flags: []string{"-lab"}})
+	if err.Error() != "no LACP: use `fabricform lab up -backend vm my-fabric/`" || !errors.Is(err, cause) || filled(nil, fabric.Invocation{}) != nil {
+		t.Error(err)
 	}
 }

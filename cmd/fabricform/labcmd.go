@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/lab/site"
 	"github.com/fabricform/fabricform/lab/vm"
@@ -49,13 +50,32 @@ func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error
 		if err != nil {
 			return err
 		}
-		l, err := openLab(f.Name, f, a.invocation(f, path))
+		by := a.invocation(f, path)
+		l, err := openLab(f.Name, f, by)
 		if err != nil {
 			return err
 		}
-		return do(cmd.Context(), l, args)
+		return filled(do(cmd.Context(), l, args), by)
 	}
 }
+
+// filledError is an error whose commands name the fabric as the operator did.
+type filledError struct {
+	error
+	by fabric.Invocation
+}
+
+// filled completes the commands in an error of a lab, which does not know the files of its fabric. It is nil for nil.
+func filled(err error, by fabric.Invocation) error {
+	if err == nil {
+		return nil
+	}
+	return filledError{err, by}
+}
+
+func (e filledError) Error() string { return e.by.Fill(e.error.Error()) }
+
+func (e filledError) Unwrap() error { return e.error }
 
 func labUp(a *app) *cobra.Command {
 	var sshd, backend, manager string
@@ -74,12 +94,12 @@ func labUp(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			by := a.invocation(f, fabricArg(args))
 			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd, NetworkManager: manager,
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
-				return err
+				return filled(err, by)
 			}
-			a.out.Linef("✓ lab %q is up: %s. Try %s.", f.Name, view.Extent(f),
-				a.invocation(f, fabricArg(args)).Hint("plan", "-lab"))
+			a.out.Linef("✓ lab %q is up: %s. Try %s.", f.Name, view.Extent(f), by.Hint("plan", "-lab"))
 			return nil
 		},
 	}

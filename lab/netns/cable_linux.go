@@ -96,7 +96,7 @@ func canMake(middle *netlink.Handle, f *fabric.Fabric) error {
 	for _, h := range f.Hosts {
 		for _, n := range h.NICs {
 			if n.Bond != nil && n.Bond.Mode == "802.3ad" { // a Linux bridge never forwards LACP (BR_GROUPFWD_RESTRICTED of net/bridge/br_private.h)
-				return fmt.Errorf("bond %s of %s has mode 802.3ad, but the cables of a lab of namespaces do not carry LACP: use `lab up -backend vm`",
+				return fmt.Errorf("bond %s of %s has mode 802.3ad, but the cables of a lab of namespaces do not carry LACP: use `fabricform lab up -backend vm`",
 					n.Name, h.Name)
 			}
 			if _, done := tried[n.Kind()]; !done {
@@ -104,7 +104,7 @@ func canMake(middle *netlink.Handle, f *fabric.Fabric) error {
 			}
 			if err := tried[n.Kind()]; err != nil {
 				return fmt.Errorf("%s %s of %s: the kernel of this machine, which the hosts of a lab of namespaces share, makes no such device (%w): "+
-					"use `lab up -backend vm`, whose hosts have their own kernels", n.Kind(), n.Name, h.Name, err)
+					"use `fabricform lab up -backend vm`, whose hosts have their own kernels", n.Kind(), n.Name, h.Name, err)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 		return err
 	}
 	if f.Remark || f.Pause {
-		return fmt.Errorf("fault %s: a lab of namespaces has no NICs with QoS; use `lab up -backend vm`", said)
+		return fmt.Errorf("fault %s: a lab of namespaces has no NICs with QoS; use `fabricform lab up -backend vm`", said)
 	}
 	h, err := in(l.state.Net.PID)
 	if err != nil {

@@ -86,5 +86,5 @@ func (l *Lab) LinkCapGbps() float64 { return capGbps }
 
 // Reboot returns an error: namespaces cannot reboot.
 func (l *Lab) Reboot(context.Context, string, bool) error {
-	return errors.New("a lab of namespaces cannot reboot hosts; build the lab with lab up -backend vm")
+	return errors.New("a lab of namespaces cannot reboot hosts; build the lab with `fabricform lab up -backend vm`")
 }
