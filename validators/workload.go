@@ -3,6 +3,7 @@ package validators
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/fabricform/fabricform/facts"
@@ -55,20 +56,23 @@ func (t *trial) workload(s widearea.Segment) {
 	if s.Gbps == 0 {
 		rate.High = math.Inf(1)
 	}
+	measured := "" // what bounds the rate
 	for _, r := range t.out {
 		if r.Check != CheckVerbs || r.Item != PerftestRun || r.Verdict == Skip || r.Unmeasured || !perftest.Test(r.Object).Bandwidth() {
 			continue
 		}
 		model, window := t.rateModel(p, r)
 		t.add(model)
-		if got := r.Values[0].Value; !t.options.Lab {
-			rate.Low = max(rate.Low, got)
-			if !window { // the link or the ends let no more through
-				rate.High = min(rate.High, max(got, rate.Low))
+		if got := r.Values[0].Value; !t.options.Lab && got > rate.Low {
+			if rate.Low, measured = got, ""; !window { // the link or the ends let no more through
+				measured = fmt.Sprintf(": at most %s, measured with %d queue pairs", widearea.Exactly(got).In(widearea.Gbps), max(r.Setup.QueuePairs, 1))
 			}
 		}
 	}
-	t.bound(s, p, rate)
+	if rate.High = max(rate.High, rate.Low); measured != "" {
+		rate.High = rate.Low
+	}
+	t.bound(s, p, rate, measured)
 }
 
 // roundTrip returns the range of the round trips that the ping check measured on the path, in seconds.
@@ -123,7 +127,7 @@ func (t *trial) rateModel(p widearea.Path, measured Result) (res Result, window 
 	}
 	if got > slack*f.Value.High {
 		res.Verdict = Warn
-		res.Cause = "more than the model allows: it does not hold here, because the round trip changed or the window is not the one that it knows"
+		res.Cause = "more than the model allows: it does not hold here, because the round trip changed, the link has more than declared, or the ends have more in flight than it knows"
 	}
 	return res, got >= f.Value.Low/slack
 }
@@ -138,8 +142,8 @@ func (t *trial) soft(host string, s *Setup) bool {
 	return false
 }
 
-// bound judges the bound of the workload over the path.
-func (t *trial) bound(s widearea.Segment, p widearea.Path, rate widearea.Range) {
+// bound judges the bound of the workload over the path. measured says which measurement bounds the rate; "" if none does.
+func (t *trial) bound(s widearea.Segment, p widearea.Path, rate widearea.Range, measured string) {
 	w := t.fabric.Workload(t.path.Span.Workload)
 	if w == nil {
 		return
@@ -154,9 +158,9 @@ func (t *trial) bound(s widearea.Segment, p widearea.Path, rate widearea.Range) 
 	res.Values = []Measurement{{Name: MetricWork, Value: b.Of.Value.Low, Unit: Seconds, Threshold: atMost(b.Seconds)}}
 	switch b.Verdict {
 	case widearea.Broken:
-		res = res.fails("the "+b.Of.Name+" takes "+b.Of.Text()+" over what was measured", b.Cure())
+		res = res.fails("the "+b.Of.Name+" takes "+b.Of.Text()+" over what was measured"+measured, b.Cure())
 	case widearea.Undecided:
-		res = res.skips(Undecided, "the "+b.Of.Name+" takes "+b.Of.Text()+": that can hold, but what was measured and declared does not prove it")
+		res = res.skips(Undecided, "the "+b.Of.Name+" takes "+b.Of.Text()+": that can hold, but what was measured and declared does not prove it; "+b.Open())
 	}
 	t.add(res)
 }

@@ -69,7 +69,7 @@ func TestTheModelStandsBesideTheMeasurement(t *testing.T) {
 func TestARateWithLossesIsShownAndNotJudged(t *testing.T) {
 	v, f := longWay(t, "storage", func(*fabric.Workload) {})
 	percent := 1.0
-	f.Links[0].Span.Loss = &percent
+	f.Links[0].Loss = &percent
 	v.gbps = 0.16
 	all := ofWorkload(measure(t, f, v, Options{}))
 	if len(all) != 3 {
@@ -93,7 +93,7 @@ func TestBoundsAreJudgedByMeasuredValues(t *testing.T) {
 		cause   string
 	}{
 		"too far":    {limit(0.09), Fail, "takes at least 101 ms over what was measured"},
-		"far enough": {limit(5), Skip, "does not prove it"},
+		"far enough": {limit(5), Skip, "does not prove it; unknown: step_seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, f := longWay(t, "training", c.change)
@@ -106,6 +106,20 @@ func TestBoundsAreJudgedByMeasuredValues(t *testing.T) {
 				t.Errorf("the cure is %q", last.Cure)
 			}
 		})
+	}
+}
+
+// TestAMeasuredUpperEndIsNamed: the fastest test bounds the link, and the cause says with how many queue pairs.
+func TestAMeasuredUpperEndIsNamed(t *testing.T) {
+	v, f := longWay(t, "training", func(w *fabric.Workload) {
+		parameters, limit := 1e9, 5.0
+		w.Parameters, w.MaxStepSeconds = &parameters, &limit
+	})
+	v.gbps = 0.01 // far less than the windows allow
+	all := ofWorkload(measure(t, f, v, Options{}))
+	last := all[len(all)-1]
+	if last.Verdict != Fail || !strings.HasSuffix(last.Cause, "over what was measured: at most 10 Mb/s, measured with 4 queue pairs") {
+		t.Errorf("%+v", last)
 	}
 }
 

@@ -42,7 +42,7 @@ func verdictOf(b widearea.Bound) string {
 	if b.Verdict == widearea.Holds {
 		return "✓ " + what
 	}
-	return "? " + what + ": it can hold, but what is declared does not prove it"
+	return "? " + what + ": it can hold, but what is declared does not prove it; " + b.Open()
 }
 
 // EstimatesJSON prints the same as JSON.

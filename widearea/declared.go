@@ -150,8 +150,9 @@ type Estimate struct {
 	Bound    *Bound   `json:"bound,omitempty"` // nil: none declared for the role
 }
 
-// Estimates returns an estimate for each link and network with a declared distance or a workload.
-func Estimates(f *fabric.Fabric) (out []Estimate) {
+// Estimates returns an estimate for each link and network with a declared distance or a workload, and never nil.
+func Estimates(f *fabric.Fabric) []Estimate {
+	out := []Estimate{}
 	for _, s := range Segments(f) {
 		w, p := f.Workload(s.Span.Workload), s.Path(f)
 		if s.Block.Invalid || w == nil && p.RTT.Low == 0 {
@@ -185,9 +186,47 @@ func Filling(p Path, n NCCL, collectives bool) []Figure {
 
 // Check returns the problems of declared distances and workloads.
 func Check(f *fabric.Fabric) (out []fabric.Problem) {
-	for _, s := range Segments(f) {
+	all := Segments(f)
+	for _, s := range all {
 		if !s.Block.Invalid {
 			out = append(out, checker{f, s}.check()...)
+		}
+	}
+	return append(out, unused(f.Workloads, all)...)
+}
+
+// unused warns about workloads that nothing uses, and about bounds by which nothing is judged. What an invalid block uses is not known.
+func unused(workloads []*fabric.Workload, all []Segment) (out []fabric.Problem) {
+	if slices.ContainsFunc(all, func(s Segment) bool { return s.Block.Invalid }) {
+		return nil
+	}
+	for _, w := range workloads {
+		roles := map[string]bool{}
+		for _, s := range all {
+			if string(s.Span.Workload) == w.Name {
+				roles[s.Role] = true
+			}
+		}
+		switch {
+		case w.Invalid:
+		case len(roles) == 0:
+			out = append(out, problem(fabric.Warning, w.Pos, "Workload that nothing uses",
+				"No link or network has workload = workload.%s, so nothing is judged by it. Set that where it crosses, or remove the workload.", w.Name))
+		default:
+			for _, b := range []struct {
+				declared        bool
+				attribute, role string
+			}{
+				{w.MaxStepSeconds != nil, "max_step_seconds", "training"},
+				{w.MaxFirstTokenSeconds != nil, "max_first_token_seconds", "inference"},
+				{w.CheckpointInterval != nil, "checkpoint_interval", "checkpoint"},
+			} {
+				if b.declared && !roles[b.role] {
+					out = append(out, problem(fabric.Warning, w.At(b.attribute), "Bound by which nothing is judged",
+						"%s is judged over links and networks of role %q, and none of those has workload = workload.%s. Correct the role, or remove %s.",
+						b.attribute, b.role, w.Name, b.attribute))
+				}
+			}
 		}
 	}
 	return out
@@ -219,9 +258,9 @@ func (c checker) check() (out []fabric.Problem) {
 	judged := false
 	if w != nil && !w.Invalid {
 		if b := Work(w, c.Role, c.Path(c.f), NCCLOf(c.f, c.NICs)).Bound; b != nil {
-			judged = b.Verdict == Holds
+			judged = true
 			if b.Verdict == Broken {
-				judged, out = true, append(out, c.broken(w, *b))
+				out = append(out, c.broken(w, *b))
 			}
 		}
 	}
@@ -268,7 +307,7 @@ func (c checker) twoSites(rtt Range) []fabric.Problem {
 	}
 	return []fabric.Problem{problem(fabric.Warning, c.Block.Pos, "Collectives would cross a wide area unasked",
 		"%s and %s train, and no training link joins them: between them is %s%s, of role %q, with a round trip of %s. A job of all hosts would cross it. "+
-			"Render a job for each site with -host, or give the way between them role \"training\" and a workload with max_step_seconds.",
+			"If no job is to cross it, render one for each site with -host; the warning stays. If one is, give it role \"training\", and a workload with max_step_seconds.",
 		ends[0], ends[1], strings.ToLower(c.Title[:1]), c.Title[1:], c.Role, rtt.In(Seconds))}
 }
 
@@ -307,7 +346,7 @@ func (c checker) broken(w *fabric.Workload, b Bound) fabric.Problem {
 
 // unasked warns about collectives that would cross a long way without a bound that says how long they may take.
 func (c checker) unasked(rtt Range) (out []fabric.Problem) {
-	const cure = "Every training step would wait for it. Use role \"inference\" or \"checkpoint\", or "
+	const cure = "Every training step would wait for it. If no job is to cross it, give it another role, and render a job for each site with -host. Otherwise "
 	switch limit := c.Ping.MaxRTT; {
 	case rtt.Low > Far.Seconds():
 		out = append(out, problem(fabric.Warning, c.Block.Pos, "Collectives over a wide area",

@@ -77,3 +77,20 @@ func TestRoundTripsAreNotUpsideDown(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestADeclaredBoundIsNoWarning: nobody can prove that it holds over NICs, whose windows are not published, so a warning would stay for good.
+func TestADeclaredBoundIsNoWarning(t *testing.T) {
+	w := &fabric.Workload{Name: "llm", Parameters: seconds(1e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(60)}
+	f := trainingAcross(span(0, 20*time.Millisecond, 0))
+	f.Workloads, f.Links[0].Workload = []*fabric.Workload{w}, "llm"
+	if all := Check(f); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	if e := Estimates(f); e[0].Bound.Verdict != Undecided || len(e[0].Bound.Unknown) == 0 {
+		t.Errorf("%+v", e[0].Bound)
+	}
+	w.MaxStepSeconds = nil
+	if all := Check(f); len(all) != 1 || all[0].Summary != "Collectives over a wide area" {
+		t.Errorf("without a bound: %+v", all)
+	}
+}

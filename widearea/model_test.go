@@ -141,6 +141,37 @@ func TestVerdictsAreNoFinerThanTheirInputs(t *testing.T) {
 	}
 }
 
+// TestUnknownInputsAreNamed: an undecided bound says what to declare, and holds when that is done.
+func TestUnknownInputsAreNamed(t *testing.T) {
+	interval := time.Hour
+	w := &fabric.Workload{Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(10), MaxFirstTokenSeconds: seconds(10), CheckpointInterval: &interval}
+	p, n := Path{RTT: atLeast(0.02), Rate: atLeast(0), MTU: 4096, Soft: true}, DefaultNCCL()
+	is := func(when, role, want string) {
+		t.Helper()
+		b := Work(w, role, p, n).Bound
+		if got := strings.Join(b.Unknown, ", "); got != want || (b.Verdict == Undecided) != (want != "") {
+			t.Errorf("%s, %s: %s, unknown %q, want %q", when, role, b.Verdict, got, want)
+		}
+	}
+	is("nothing declared", "training", "rtt, expect_gbps, parameters, precision, step_seconds, all_reduce, ranks, how many channels NCCL has (NCCL_MIN_CTAS in nccl.env sets the fewest)")
+	p.Soft = false
+	is("nothing declared", "inference", "rtt, expect_gbps, layers, kv_heads, head_size, tokens, kv_precision, prefill_seconds")
+	is("nothing declared", "checkpoint", "rtt, expect_gbps, checkpoint_bytes")
+	w.Layers = 80
+	is("layers", "inference", "rtt, expect_gbps, kv_heads, head_size, tokens, kv_precision, prefill_seconds")
+	w.KVHeads, w.HeadSize, w.Tokens, w.PrefillSeconds = 8, 128, 1000, seconds(1)
+	p.RTT, p.Rate = Exactly(0.02), Exactly(100)
+	w.Parameters, w.Precision, w.StepSeconds, w.AllReduce, w.Ranks, w.CheckpointBytes = seconds(1e6), "bf16", seconds(1), "ring", 8, seconds(1e9)
+	is("all declared", "inference", "")
+	is("all declared", "checkpoint", "")
+	n.Channels = Exactly(2)
+	is("all declared", "training", "how much the NICs have in flight, which is not published")
+	p.Soft = true
+	is("Soft-RoCE", "training", "")
+	w.MaxStepSeconds = seconds(1.05)
+	is("a bound between", "training", "how much of the all-reduce hides behind the step")
+}
+
 // TestWhatWouldDoDoes: the proposals of a broken bound hold it.
 func TestWhatWouldDoDoes(t *testing.T) {
 	interval := time.Minute

@@ -13,6 +13,7 @@ const (
 	sourceHandover   = "bytes over rate, and half a round trip for a push or a whole one for a pull"
 	sourceCheckpoint = "bytes over rate, and half a round trip, or a whole one until it is confirmed"
 	sourceState      = "2 bytes for each parameter of weights alone, 14 with Adam's state (Rajbhandari et al., arXiv:1910.02054)"
+	softRate         = "what the processors that run Soft-RoCE send"
 	sourceStep       = "from all of the all-reduce hidden behind the step to none of it"
 	sourceFirst      = "from the hand-over hidden behind the prefill, layer by layer, to one after the other (Patel et al., arXiv:2311.18677)"
 )
@@ -117,21 +118,46 @@ type Bound struct {
 	Of        Figure   `json:"of"` // what is bounded, in seconds
 	By        Figure   `json:"by"` // the part of it that decides the lower end
 	Verdict   Verdict  `json:"verdict"`
+	Unknown   []string `json:"unknown,omitempty"`  // what would have to be known: attributes, and what cannot be declared; empty unless Undecided
 	Would     []string `json:"would_do,omitempty"` // what would do instead; empty unless Broken
 }
+
+// Open says what must be known to prove that an undecided bound holds.
+func (b Bound) Open() string { return "unknown: " + strings.Join(b.Unknown, ", ") }
 
 // Cure names what would do instead.
 func (b Bound) Cure() string { return "these would do: " + strings.Join(b.Would, "; ") }
 
-func judge(attribute string, limit float64, of, by Figure) Bound {
+// input is something that a figure depends on: an attribute, or what cannot be declared.
+type input struct {
+	known bool
+	name  string
+}
+
+// judge compares a figure with a bound. rest is what stays unknown if all inputs are known.
+func judge(attribute string, limit float64, of, by Figure, rest string, inputs ...input) Bound {
 	b := Bound{Attribute: attribute, Seconds: limit, Of: of, By: by, Verdict: Undecided}
 	switch {
 	case of.Value.Low > limit:
 		b.Verdict = Broken
 	case of.Value.High <= limit:
 		b.Verdict = Holds
+	default:
+		for _, in := range inputs {
+			if !in.known {
+				b.Unknown = append(b.Unknown, in.name)
+			}
+		}
+		if len(b.Unknown) == 0 {
+			b.Unknown = []string{rest}
+		}
 	}
 	return b
+}
+
+// inputs returns what must be known of a path.
+func (p Path) inputs() []input {
+	return []input{{p.RTT.Bounded(), "rtt"}, {p.Rate.Low > 0, "expect_gbps"}, {p.Loss == 0, "which packets are lost"}}
 }
 
 // Effect is what a path does to the part of a workload that its role names.
@@ -226,7 +252,11 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 	if declared(w.StepSeconds).Low > took.Low/t.each {
 		by = f
 	}
-	b := judge("max_step_seconds", *w.MaxStepSeconds, f, by)
+	b := judge("max_step_seconds", *w.MaxStepSeconds, f, by, "how much of the all-reduce hides behind the step", append(p.inputs(),
+		input{w.Parameters != nil, "parameters"}, input{w.Precision != "", "precision"}, input{w.StepSeconds != nil, "step_seconds"},
+		input{w.AllReduce != "", "all_reduce"}, input{w.Ranks > 0 || w.AllReduce == "hierarchical", "ranks"},
+		input{n.Channels.Known(), "how many channels NCCL has (NCCL_MIN_CTAS in nccl.env sets the fewest)"},
+		input{p.Soft, "how much the NICs have in flight, which is not published"})...)
 	e.Bound = &b
 	if b.Verdict != Broken {
 		return e
@@ -261,7 +291,11 @@ func firstToken(w *fabric.Workload, p Path) Effect {
 	if own.Low > hand.Value.Low {
 		by = f
 	}
-	b := judge("max_first_token_seconds", *w.MaxFirstTokenSeconds, f, by)
+	each := w.KVTokenBytes != nil
+	b := judge("max_first_token_seconds", *w.MaxFirstTokenSeconds, f, by, "how much of the hand-over hides behind the prefill", append(p.inputs(),
+		input{each || w.Layers > 0, "layers"}, input{each || w.KVHeads > 0, "kv_heads"}, input{each || w.HeadSize > 0, "head_size"},
+		input{w.Tokens > 0, "tokens"}, input{each || w.KVPrecision != "" || w.Precision != "", "kv_precision"},
+		input{w.PrefillSeconds != nil, "prefill_seconds"}, input{!p.Soft, softRate})...)
 	e.Bound = &b
 	if b.Verdict != Broken {
 		return e
@@ -289,7 +323,8 @@ func checkpoint(w *fabric.Workload, p Path) Effect {
 	if w.CheckpointInterval == nil {
 		return e
 	}
-	b := judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f)
+	b := judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f, "whether the sender waits until it is confirmed", append(p.inputs(),
+		input{w.CheckpointBytes != nil, "checkpoint_bytes"}, input{!p.Soft, softRate})...)
 	e.Bound = &b
 	if b.Verdict != Broken {
 		return e

@@ -65,6 +65,9 @@ func TestEstimateOfABrokenBound(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 3 || all[0].Role != "checkpoint" || all[0].Bound.Verdict != "holds" {
 		t.Errorf("JSON: %v %+v", err, all)
 	}
+	if out, _, err := estimated(t, "-json", "../../examples/roce-pair.hcl"); err != nil || strings.TrimSpace(out) != "[]" {
+		t.Errorf("JSON of no long link: %s %v", out, err)
+	}
 	if out, _, err := estimated(t, "../../examples/roce-pair.hcl"); err != nil || !strings.Contains(out, "No link or network declares a distance") {
 		t.Error(out, err)
 	}
