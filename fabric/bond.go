@@ -9,7 +9,7 @@ type Bond struct {
 	Mode string `ff:"mode,required,one=balance-rr|active-backup|balance-xor|broadcast|802.3ad|balance-tlb|balance-alb"`
 	// How often the LACP partner is asked to send: every second (`"fast"`) or every 30 seconds. Default: unchanged, `"slow"` for a new bond.
 	LACPRate string `ff:"lacp_rate,one=slow|fast"`
-	// What decides which member sends a packet. RoCE v2 has its flow in the UDP source port, so `"layer3+4"` spreads it. Default: unchanged,
+	// What decides which member sends a packet. `"layer3+4"` spreads connections, and Soft-RoCE's queue pairs. NICs spread RDMA by themselves. Default: unchanged,
 	// `"layer2"` for a new bond.
 	XmitHash string `ff:"xmit_hash,one=layer2|layer2+3|layer3+4|encap2+3|encap3+4|vlan+srcmac"`
 	// How often members are checked for a carrier, in milliseconds. Without this check, a bond keeps sending over a dead member.

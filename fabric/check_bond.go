@@ -134,7 +134,7 @@ func (c *checker) checkVLAN(h *Host, n *NIC, bonds map[NICRef]*NIC, tags map[str
 		return
 	}
 	if b := bonds[n.VLAN.On]; b != nil {
-		c.errorf(n.At("on"), "VLAN on a member of a bond", "%s is a member of bond %s, which takes all that it receives. Write on = bond.%s.",
+		c.errorf(n.At("on"), "VLAN on a member of a bond", "%s is a member of bond %s. A VLAN on it would have one cable. Write on = bond.%s.",
 			n.VLAN.On, b.Name, b.Name)
 		return
 	}
@@ -149,7 +149,7 @@ func (c *checker) checkVLAN(h *Host, n *NIC, bonds map[NICRef]*NIC, tags map[str
 		c.errorf(n.At("mtu"), "VLAN larger than what carries it", "%s has mtu %d, and %s has none. Write mtu = %d there: the kernel refuses a VLAN with a larger MTU than "+
 			"that of the device that carries it.", n.Ref(), n.MTU, on.Ref(), n.MTU)
 	} else if parent != 0 && n.MTU > parent {
-		c.errorf(n.At("mtu"), "VLAN larger than what carries it", "%s has mtu %d, but %s has %d. Write mtu = %d or less here, or raise that of %s: the tag does not count.",
+		c.errorf(n.At("mtu"), "VLAN larger than what carries it", "%s has mtu %d, but %s has %d. Write mtu = %d or less here, or raise that of %s: the tag is not part of the MTU.",
 			n.Ref(), n.MTU, on.Ref(), parent, parent, c.reference(n.VLAN.On))
 	}
 	for _, p := range h.Ports(n) {

@@ -79,7 +79,7 @@ func (k kernel) Links(_ context.Context) ([]Link, error) {
 	return out, nil
 }
 
-// lacp reads what the netlink library does not decode: only root sees it (bond_sysfs.c).
+// lacp reads what the netlink library does not decode. The partner is shown to root alone (bond_sysfs.c).
 func lacp(bond string) *LACP {
 	read := func(name string) string {
 		raw, err := os.ReadFile(filepath.Join("/sys/class/net", bond, "bonding", name))

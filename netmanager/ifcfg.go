@@ -26,6 +26,21 @@ var ifcfg = &Manager{
 		}
 		return out
 	},
+	Notes: ifcfgNotes,
+}
+
+// ifcfgNotes reports a VLAN whose name does not show what it is: the service starts such a device before what carries it, and takes the ID from
+// a name like eth0.7 or vlan7 (ifup and the script "network" of initscripts).
+func ifcfgNotes(l Link) []string {
+	if l.Lower == nil {
+		return nil
+	}
+	v := l.Device.VLAN
+	name := fmt.Sprintf("%s.%d", l.Lower.Link.Name, v.ID)
+	if l.Link.Name == name || l.Link.Name == fmt.Sprintf("vlan%d", v.ID) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the service network may not make it at boot: give it the name %q by netdev in the vlan block", name)}
 }
 
 // ifcfgDetect looks for the lock that the service leaves when it has started. If NetworkManager is running, the
@@ -139,9 +154,10 @@ func ifcfgDevice(l Link) []string {
 		return []string{"TYPE=Bond", "MACADDR=" + strings.ToUpper(l.bondMAC()), "BONDING_MASTER=yes", `BONDING_OPTS="` + strings.Join(options, " ") + `"`}
 	case l.Lower != nil:
 		v := l.Device.VLAN
-		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VLAN_ID=%d", v.ID)}
+		// VID is the scripts' word; VLAN_ID is NetworkManager's. ip(8) gets the map as it is (ifup of initscripts).
+		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VID=%d", v.ID)}
 		if v.PriorityMap != nil {
-			out = append(out, `VLAN_EGRESS_PRIORITY_MAP="`+strings.Join(egress(v, ":"), ",")+`"`)
+			out = append(out, `VLAN_EGRESS_PRIORITY_MAP="`+strings.Join(egress(v, ":"), " ")+`"`)
 		}
 		return out
 	case l.Master != nil:

@@ -241,6 +241,13 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 
 // networkdNotes reports the settings that networkd handles in place of the kernel.
 func networkdNotes(l Link) []string {
+	if l.Device != nil && l.Device.VLAN != nil {
+		for from, to := range l.Device.VLAN.PriorityMap {
+			if to > from { // systemd issue 27460
+				return []string{"systemd before 254 ignores entries of priority_map whose PCP is larger than the priority: they are lost at a reboot there"}
+			}
+		}
+	}
 	if l.acceptRA() {
 		return []string{"networkd handles router advertisements itself and disables them in the kernel: " +
 			"ipv6.conf.accept_ra is 0 after a reboot"}

@@ -165,7 +165,8 @@ func keyfileDevice(l Link) string {
 		}
 		fmt.Fprintf(&b, "\n[vlan]\nflags=1\nid=%d\nparent=%s\n", vlan.ID, parent)
 		if vlan.PriorityMap != nil {
-			b.WriteString("egress-priority-map=" + strings.Join(egress(vlan, ":"), ",") + "\n")
+			// A list in a keyfile has semicolons (GKeyFile; NetworkManager's nms-keyfile-reader.c sets no other separator).
+			b.WriteString("egress-priority-map=" + strings.Join(egress(vlan, ":"), ";") + "\n")
 		}
 	}
 	return b.String()

@@ -85,6 +85,7 @@ var statistics = sync.OnceValue(func() map[string]Statistic {
 		{Name: "rx_pause_frames", Counts: PauseFrames}, {Name: "tx_pause_frames", Counts: PauseFrames, Sent: true},
 		{Name: "rx_discard_packets_cosN", Counts: Discards, Priority: WholePort},
 		{Name: "rx_total_discard_pkts", Counts: Discards}, {Name: "tx_total_discard_pkts", Counts: Discards, Sent: true},
+		{Name: "rx_total_ring_discards", Counts: Discards}, {Name: "tx_total_ring_discards", Counts: Discards, Sent: true}, // the names since Linux 6.6
 
 		{Name: "rx_priority_N_xoff.nic", Counts: PauseFrames}, {Name: "tx_priority_N_xoff.nic", Counts: PauseFrames, Sent: true},
 		{Name: "link_xoff_rx.nic", Counts: PauseFrames}, {Name: "link_xoff_tx.nic", Counts: PauseFrames, Sent: true},

@@ -211,7 +211,7 @@ func (b bond) load(after ports, err error) Result {
 		res.Verdict, res.Unmeasured, res.Cause = Warn, true, err.Error()
 		return res
 	}
-	control := 2 * (uint64(time.Since(b.began)/time.Second) + 2) // LACP sends at most one frame a second (802.3ad, fast rate), also in answer
+	control := 4 * (uint64(time.Since(b.began)/time.Second) + 2) // LACP sends at most 3 frames a second (AD_MAX_TX_IN_SECOND in bond_3ad.c), and markers
 	var all uint64
 	var idle []string
 	for _, m := range b.members {
@@ -227,13 +227,15 @@ func (b bond) load(after ports, err error) Result {
 	case mode == "active-backup":
 		return res.skips(NotDeclared, "in this mode, one member carries everything")
 	case all < fewest:
-		return res.skips(NoTraffic, "no other check sent enough over the bond: run the checks tcp or verbs, too")
+		return res.skips(NoTraffic, "no other check sent enough over the bond that the kernel counts: run the check tcp, too")
 	case len(idle) == 0:
 		return res
 	}
-	res.Verdict, res.Cause = Warn, fmt.Sprintf("%s sent nothing: this run had few connections, and the hash put them on the other members", strings.Join(idle, ", "))
-	if b.link.Bond != nil && !strings.Contains(b.link.Bond.XmitHash, "3+4") {
-		res.Cause = fmt.Sprintf("%s sent nothing: the hash %q sends everything to one peer over one member", strings.Join(idle, ", "), b.link.Bond.XmitHash)
+	res.Verdict, res.Cause = Warn, fmt.Sprintf("%s sent nothing that the kernel counts: this run had few connections, and the others took them. "+
+		"RDMA of hardware is not in these counters", strings.Join(idle, ", "))
+	hashes := slices.Contains([]string{lacpMode, "balance-xor", "balance-tlb"}, b.spec.Bond.Mode)
+	if hashes && b.link.Bond != nil && !strings.Contains(b.link.Bond.XmitHash, "3+4") {
+		res.Cause = fmt.Sprintf("%s sent nothing that the kernel counts: the hash %q sends everything to one peer over one member", strings.Join(idle, ", "), b.link.Bond.XmitHash)
 		res.Cure = "declare xmit_hash = \"layer3+4\""
 	}
 	return res

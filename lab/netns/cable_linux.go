@@ -95,7 +95,7 @@ func canMake(middle *netlink.Handle, f *fabric.Fabric) error {
 	tried := map[string]error{"nic": nil}
 	for _, h := range f.Hosts {
 		for _, n := range h.NICs {
-			if n.Bond != nil && n.Bond.Mode == "802.3ad" { // a Linux bridge never forwards LACP (BR_GROUPFWD_RESTRICTED of net/bridge/br_private.h)
+			if n.Bond != nil && n.Bond.Mode == "802.3ad" { // the lab's bridges do not forward LACP
 				return fmt.Errorf("bond %s of %s has mode 802.3ad, but the cables of a lab of namespaces do not carry LACP: use `fabricform lab up -backend vm`",
 					n.Name, h.Name)
 			}

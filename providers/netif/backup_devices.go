@@ -288,9 +288,7 @@ func (d backupDevice) settle(h host.Host, now backupDevice, links []host.Link) e
 	l := linkOf(links, d.Name)
 	var errs []error
 	if mac := earlier.get(iflaAddress); mac != nil && !bytes.Equal(mac, current.get(iflaAddress)) {
-		if err := h.Send(host.NewLink, 0, linkRequest(l.Index, attr{iflaAddress, mac}).encode()); err != nil {
-			errs = append(errs, fmt.Errorf("set the MAC of %s: %w", d.Name, err))
-		}
+		errs = append(errs, setMAC(h, l, mac))
 	}
 	for _, a := range was {
 		unset := a.kind&attrKind == bondActorSystem && bytes.Count(a.value, []byte{0}) == len(a.value) // the kernel takes no such address

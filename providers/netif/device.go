@@ -170,7 +170,7 @@ func (bond) Observe(snap *facts.Snapshot, want DeviceSpec) (*DeviceStatus, error
 		}
 		for _, above := range snap.Links {
 			if above.Kind == KindVLAN && above.Parent == l.Index && !above.Planned {
-				return nil, fmt.Errorf("VLAN %s is on %s, and a member of a bond cannot carry it: remove the VLAN, and make it on %s", above.Name, l.Name, want.Name)
+				return nil, fmt.Errorf("VLAN %s is on %s, which is a member of a bond: remove the VLAN, and make it on %s", above.Name, l.Name, want.Name)
 			}
 		}
 		s.Below = append(s.Below, l.Name)

@@ -75,7 +75,8 @@ func makeBond(h host.Host, snap *facts.Snapshot, want DeviceSpec) error {
 	return makeDevice(h, want.Name, KindBond, 0, want.MTU, data, more...)
 }
 
-// setBond sets the options that differ. Another mode needs a bond without members, which return in their order.
+// setBond sets the options that differ. Another mode needs a bond without members, which return afterwards. A bond that loses its last member
+// gets a random MAC (__bond_release_one in bond_main.c), so it gets its own back.
 func setBond(ctx context.Context, h host.Host, l host.Link, options map[string]string) error {
 	now := bondValues(&l)
 	var live, down []attr
@@ -121,6 +122,9 @@ func setBond(ctx context.Context, h host.Host, l host.Link, options map[string]s
 		}
 	}
 	errs := []error{setOptions(h, l, append(down, live...)...)}
+	if mac, err := net.ParseMAC(l.MAC); err == nil && released != nil {
+		errs = append(errs, setMAC(h, l, mac))
+	}
 	for _, m := range released {
 		errs = append(errs, enslave(h, m, l.Index))
 	}

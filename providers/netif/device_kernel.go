@@ -80,6 +80,14 @@ func setOptions(h host.Host, l host.Link, data ...attr) error {
 	return nil
 }
 
+// setMAC gives a device a MAC address.
+func setMAC(h host.Host, l host.Link, mac []byte) error {
+	if err := h.Send(host.NewLink, 0, linkRequest(l.Index, attr{iflaAddress, mac}).encode()); err != nil {
+		return fmt.Errorf("set the MAC of %s: %w", l.Name, err)
+	}
+	return nil
+}
+
 // enslave makes a NIC a member of a bond. The kernel refuses one that is up, and brings it up itself.
 func enslave(h host.Host, member host.Link, bond int) error {
 	if member.Up {

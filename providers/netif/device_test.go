@@ -138,7 +138,7 @@ func TestDevicesThatCannotBeMadeAreRefused(t *testing.T) {
 		}, "eth0 is a member of br0"},
 		{"b0", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "eth0.7", Kind: "vlan", Parent: 2, VLAN: &host.VLAN{ID: 7}})
-		}, "VLAN eth0.7 is on eth0, and a member of a bond cannot carry it"},
+		}, "VLAN eth0.7 is on eth0, which is a member of a bond"},
 		{"b0", func(s *facts.Snapshot) { s.Links = s.Links[:1] }, `netdev "eth1" does not exist`},
 		{"b0", func(s *facts.Snapshot) { modules(KindBond).Put(s, "no bonding") }, "no bonding"},
 		{"storage", func(s *facts.Snapshot) {
