@@ -3,7 +3,6 @@ package draft
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -103,7 +102,7 @@ func member(name string) string {
 	if name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !word(r) }) && (name[0] < '0' || name[0] > '9') && name[0] != '-' {
 		return "." + name
 	}
-	return "[" + strconv.Quote(name) + "]"
+	return "[" + string(quoted(name)) + "]"
 }
 
 // printer writes blocks as text.
@@ -175,7 +174,7 @@ func (p *printer) ref(r ref) string {
 	if r.Host != "" {
 		host = r.Host
 		if group := p.group[r.Host]; group != "" {
-			of = "host" + member(group) + "[" + strconv.Quote(r.Host) + "].nic"
+			of = "host" + member(group) + "[" + string(quoted(r.Host)) + "].nic"
 		} else {
 			of = "host" + member(r.Host) + ".nic"
 		}
@@ -190,7 +189,7 @@ func (p *printer) ref(r ref) string {
 // nic is what follows nic in a reference.
 func (p *printer) nic(host string, r ref) string {
 	f := p.family[host]
-	key := strconv.Quote(r.NIC)
+	key := string(quoted(r.NIC))
 	if r.byKey {
 		key = "each.key"
 	}

@@ -183,3 +183,33 @@ func TestTextOfHostsIsNoHCL(t *testing.T) {
 		}
 	}
 }
+
+// TestReferencesAreNoTemplates: what a host calls a NIC is text, also in a reference.
+func TestReferencesAreNoTemplates(t *testing.T) {
+	const name = `${file("/etc/passwd")}%{if true}`
+	p := &printer{group: map[string]string{"h${1}": "g"}, family: map[string]family{}, at: "a"}
+	for _, got := range []string{member(name), p.ref(ref{NICRef: fabric.NICRef{NIC: name}}), p.ref(ref{NICRef: fabric.NICRef{Host: "h${1}", NIC: name}})} {
+		bare := strings.NewReplacer("$${", "", "%%{", "").Replace(got)
+		if strings.Contains(bare, "${") || strings.Contains(bare, "%{") {
+			t.Errorf("%s holds a template", got)
+		}
+	}
+}
+
+// TestBlocksThatFoldStandOnce, whatever the order in which the host lists them.
+func TestBlocksThatFoldStandOnce(t *testing.T) {
+	in := cluster(1, 11) // rail10 sorts before rail2
+	for i := range 3 {
+		to := netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf("10.%d.0.0", 30-i)), 16)
+		in.Hosts[0].Model.Routes = append(in.Hosts[0].Model.Routes, &fabric.MainRoute{Name: fmt.Sprintf("rail%d", 2-i), NIC: fabric.NICRef{NIC: fmt.Sprintf("rail%d", 2-i)},
+			Route: fabric.Route{To: to, Via: netip.MustParseAddr(fmt.Sprintf("10.10.%d.254", 2-i))}})
+	}
+	text := string(Write(in))
+	if nics, routes := strings.Count(text, "  nic \""), strings.Count(text, "  route \"rail\""); nics != 1 || routes != 1 {
+		t.Errorf("%d nic blocks and %d route blocks in\n%s", nics, routes, text)
+	}
+	f := load(t, []byte(text))
+	if h := f.Hosts[0]; len(h.NICs) != 11 || len(h.Routes) != 3 {
+		t.Errorf("%d NICs, %d routes", len(h.NICs), len(h.Routes))
+	}
+}

@@ -22,7 +22,7 @@ func (l *local) forEach() string {
 	}
 	var keys []string
 	for _, k := range l.keys {
-		keys = append(keys, fmt.Sprintf("%q", k))
+		keys = append(keys, string(quoted(k)))
 	}
 	return "toset([" + strings.Join(keys, ", ") + "])"
 }
@@ -75,7 +75,7 @@ func (l *local) write(b *strings.Builder) {
 		}
 		name := key
 		if member(key) != "."+key {
-			name = fmt.Sprintf("%q", key)
+			name = string(quoted(key))
 		}
 		fmt.Fprintf(b, "    %s = %s\n", name, value)
 	}
@@ -198,10 +198,10 @@ func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(lab
 	var out []*block
 	for _, b := range blocks {
 		switch {
-		case b == best[0] || slices.Contains(best, b) && !slices.Contains(out, one):
-			out = append(out, one)
 		case !slices.Contains(best, b):
 			out = append(out, b)
+		case !slices.Contains(out, one): // in the place of the first of them
+			out = append(out, one)
 		}
 	}
 	return out

@@ -24,7 +24,8 @@ type ImportResult struct {
 	Owners []string `json:"owners,omitempty"`
 }
 
-// Check returns an error unless files could declare the names of the answer.
+// Check returns an error unless files could declare the names of the answer, and its references are to its own NICs: whatever else a host
+// answers must not become an expression of a file.
 func (r ImportResult) Check() error {
 	if r.Host == nil {
 		return errors.New("its answer holds no host")
@@ -34,24 +35,26 @@ func (r ImportResult) Check() error {
 			return errors.New("its answer has a fabric of an impossible name")
 		}
 	}
+	nics := map[string]bool{"": true} // a block may name none
 	for _, n := range r.Host.NICs {
 		if n == nil || !fabric.IsName(n.Name) || !isDevice(n.Netdev) {
 			return errors.New("its answer has a NIC of an impossible name")
 		}
+		nics[n.Name] = true
 	}
 	for _, x := range r.Host.RXE {
-		if x == nil || !isDevice(x.Name) {
-			return errors.New("its answer has an RDMA device of an impossible name")
+		if x == nil || !fabric.IsName(x.Name) || !nics[x.NIC.NIC] {
+			return errors.New("its answer has an RDMA device of an impossible name, or on a NIC that it does not have")
 		}
 	}
 	for _, p := range r.Host.Policy {
-		if p == nil || !fabric.IsName(p.Name) {
-			return errors.New("its answer has a policy route of an impossible name")
+		if p == nil || !fabric.IsName(p.Name) || !nics[p.NIC.NIC] {
+			return errors.New("its answer has a policy route of an impossible name, or on a NIC that it does not have")
 		}
 	}
 	for _, m := range r.Host.Routes {
-		if m == nil || !fabric.IsName(m.Name) {
-			return errors.New("its answer has a route of an impossible name")
+		if m == nil || !fabric.IsName(m.Name) || !nics[m.NIC.NIC] {
+			return errors.New("its answer has a route of an impossible name, or on a NIC that it does not have")
 		}
 	}
 	return nil

@@ -1,0 +1,39 @@
+package calls
+
+import (
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// TestADraftRefersToItsOwnNICs: a reference of a host's answer is the name of one of its NICs, and never an expression.
+func TestADraftRefersToItsOwnNICs(t *testing.T) {
+	for _, name := range []string{"rail0", "", "rail1", "${file(\"/etc/passwd\")}", "%{ for k, v in nic }", "a b"} {
+		own := name == "rail0" || name == ""
+		for what, h := range map[string]*fabric.Host{
+			"route":        {Routes: []*fabric.MainRoute{{Name: "r", NIC: fabric.NICRef{NIC: name}}}},
+			"policy_route": {Policy: []*fabric.PolicyRoute{{Name: "r", NIC: fabric.NICRef{NIC: name}}}},
+			"rxe":          {RXE: []*fabric.RXE{{Name: "rxe0", NIC: fabric.NICRef{NIC: name}}}},
+		} {
+			h.NICs = []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}}
+			if err := (ImportResult{Host: h}).Check(); (err == nil) != own {
+				t.Errorf("%s on %q: %v", what, name, err)
+			}
+		}
+	}
+	for what, h := range map[string]*fabric.Host{
+		"nic":          {NICs: []*fabric.NIC{{Name: "a${b}", Netdev: "eth0"}}},
+		"device":       {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "a/b"}}},
+		"route":        {Routes: []*fabric.MainRoute{{Name: "a${b}"}}},
+		"policy_route": {Policy: []*fabric.PolicyRoute{{Name: "a${b}"}}},
+		"rxe":          {RXE: []*fabric.RXE{{Name: "${var.x}"}}},
+		"nil":          nil,
+	} {
+		if (ImportResult{Host: h}).Check() == nil {
+			t.Errorf("%s: its name is accepted", what)
+		}
+	}
+	if (ImportResult{Host: &fabric.Host{}, Owners: []string{"a${b}"}}).Check() == nil {
+		t.Error("an owner's name is accepted")
+	}
+}
