@@ -114,7 +114,7 @@ func (r *round) send(host string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range sent {
-		if slices.ContainsFunc(spec.Ports, func(q probe.CablingPort) bool { return q.Netdev == p.Netdev }) {
+		if p.Frames <= probe.CablingFrames && slices.ContainsFunc(spec.Ports, func(q probe.CablingPort) bool { return q.Netdev == p.Netdev }) {
 			r.answers.Sent[Port{host, p.Netdev}] = p
 		}
 	}
@@ -129,10 +129,13 @@ func (r *round) collect(host string) error {
 		return errors.New("it was not listening")
 	}
 	heard, err := probe.CollectCabling.Call(r.ctx, r.caller, host, id)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers.Heard[host] = heard
-	return err
+	return heard.Check()
 }
 
 // HeardBy returns the ports that heard frames of a port, without the functions of its own physical port: those that heard both kinds, and

@@ -177,7 +177,11 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 	if n.Kind() == "nic" {
 		l.selector(k, n)
 	}
-	if problem := netdevProblem(n.Netdev); problem != "" {
+	problem := netdevProblem(n.Netdev)
+	if n.Kind() != "nic" && problem == "" {
+		problem = madeProblem(n.Netdev)
+	}
+	if problem != "" {
 		if n.Kind() != "nic" && k.Body.Attributes["netdev"] == nil {
 			problem += " The block names the interface: set netdev to another name."
 		}
@@ -271,6 +275,22 @@ func netdevProblem(d string) string {
 		return "an interface name must not contain '/', ':' or spaces."
 	case strings.ContainsAny(d, "*?[]{}$"):
 		return "write the name of one interface, not a pattern; each interface has its own nic block."
+	}
+	return ""
+}
+
+// madeShape matches names that are safe in files of network managers and in commands. The kernel expands a name with '%d'.
+var madeShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`) })
+
+// madeProblem says why a device of that name is not made; "": it is.
+func madeProblem(d string) string {
+	switch {
+	case d == "all" || d == "default": // sysctl_dev_name_is_allowed of include/net/ip.h
+		return "the kernel keeps this name for sysctls of all interfaces."
+	case d == "lo" || d == "bonding_masters":
+		return "the kernel has this name already."
+	case !madeShape().MatchString(d):
+		return "the name of a bond or VLAN begins with a letter or digit and has only letters, digits, '.', '_' and '-'."
 	}
 	return ""
 }

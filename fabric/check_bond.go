@@ -161,6 +161,29 @@ func (c *checker) checkVLAN(h *Host, n *NIC, bonds map[NICRef]*NIC, tags map[str
 	}
 }
 
+// checkMadeEnds reports ends of a cable that never understand each other. A NIC block may be an existing bond or VLAN, so it is not compared.
+func (c *checker) checkMadeEnds(l *Link, a, b *NIC) {
+	pos := l.At("endpoints")
+	if a.VLAN != nil && b.VLAN != nil {
+		if a.VLAN.ID != b.VLAN.ID {
+			c.errorf(pos, "VLAN IDs differ at the ends of a link", "%s has id %d, and %s has id %d, so neither receives what the other sends. Write the same id.",
+				a.Ref(), a.VLAN.ID, b.Ref(), b.VLAN.ID)
+		}
+		a, b = c.nics[a.VLAN.On], c.nics[b.VLAN.On]
+	}
+	if a == nil || b == nil || a.Bond == nil || b.Bond == nil {
+		return
+	}
+	if m, n := len(a.Bond.NICs), len(b.Bond.NICs); m != n {
+		c.errorf(pos, "Bonds of different size at the ends of a link", "%s has %d NICs, and %s has %d. Each of them is one end of a cable of link %s: give both bonds "+
+			"the same number.", a.Ref(), m, b.Ref(), n, l.Title())
+	}
+	if (a.Bond.Mode == "802.3ad") != (b.Bond.Mode == "802.3ad") {
+		c.errorf(pos, "LACP at one end of a link", "%s has mode = %q, and %s has mode = %q. LACP needs both ends: write the same mode.",
+			a.Ref(), a.Bond.Mode, b.Ref(), b.Bond.Mode)
+	}
+}
+
 // checkMembers reports uses of a bond's member that only the bond itself can have.
 func (c *checker) checkMembers(h *Host, bonds map[NICRef]*NIC) {
 	use := func(r NICRef, at Pos, what string) {

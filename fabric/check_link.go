@@ -57,6 +57,7 @@ func (c *checker) checkLink(l *Link) {
 			a.Ref(), sa, b.Ref(), sb, l.Title())
 	}
 	c.checkEnds(l, a, b)
+	c.checkMadeEnds(l, a, b)
 }
 
 func subnets(n *NIC) string {

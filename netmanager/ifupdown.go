@@ -145,7 +145,7 @@ func ifupdownBond(l Link) string {
 }
 
 func ifupdownJoin(port, bond Link) string {
-	return fmt.Sprintf("\tpre-up ip -o link show dev %[1]s | grep -q ' master %[2]s ' || "+
+	return fmt.Sprintf("\tpre-up ip -o link show dev %[1]s | grep -qF ' master %[2]s ' || "+
 		"{ ip link set dev %[1]s down && ip link set dev %[1]s master %[2]s; } || true\n", port.Link.Name, bond.Link.Name)
 }
 

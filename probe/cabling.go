@@ -92,6 +92,24 @@ type CablingHeard struct {
 	Full []string `json:"full,omitempty"`
 }
 
+// Check returns an error if a host answers more than a listening keeps.
+func (h CablingHeard) Check() error {
+	probes, others := map[string]int{}, map[string]int{}
+	for _, p := range h.Probes {
+		probes[p.Netdev]++
+		if probes[p.Netdev] > maxCablingProbes || len(probes) > maxCablingPorts {
+			return errors.New("its answer holds more probes than a port keeps")
+		}
+	}
+	for _, o := range h.Others {
+		others[o.Netdev]++
+		if others[o.Netdev] > maxCablingOthers || len(others) > maxCablingPorts || len(o.Data) > maxCablingFrame {
+			return errors.New("its answer holds more frames of other devices than a port keeps")
+		}
+	}
+	return nil
+}
+
 // CablingProbe is a probe frame of this run that a port has heard.
 type CablingProbe struct {
 	Netdev string `json:"netdev"`

@@ -58,6 +58,8 @@ func (t *trial) cabled(res Result, from, to side, survey *cabling.Survey, answer
 		return res.unmeasured(answers.Failed[to.host], "")
 	case !from.link.Carrier || !from.link.Up:
 		return res.skips(NoCarrier, from.port()+" has no carrier")
+	case from.spec.Kind() != "nic" || to.spec.Kind() != "nic":
+		return res.skips(NotDeclared, "the cables of bonds and VLANs are not compared; the check bond judges the members of a bond")
 	case t.path.Routed:
 		return res.skips(NotDeclared, "a routed network has no common segment")
 	case answers.Sent[port].Frames == 0:

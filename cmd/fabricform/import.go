@@ -174,7 +174,7 @@ func hostName(asked string, s facts.System, taken map[string]bool) string {
 }
 
 // maxLeftOut is how many blocks may turn out to be no valid declaration, before this is a mistake of the program.
-const maxLeftOut = 1000
+const maxLeftOut = 100
 
 // writeImport writes the files, after it has loaded them as any command does. A block that is an error, such as two cables in one subnet,
 // becomes a comment that says so. from is the fabric of the hosts, as they were named.

@@ -202,3 +202,20 @@ func TestANewDeviceGetsTheKernelsDefaultMode(t *testing.T) {
 		snap.Links = append(snap.Links, host.Link{Index: -1, Name: "astore", Planned: true})
 	}
 }
+
+// TestTwoDevicesDoNotShareAFile where a manager's file names have no dots.
+func TestTwoDevicesDoNotShareAFile(t *testing.T) {
+	for manager, refused := range map[string]bool{networkd: false, networkManager: false, ifupdown: true, ifcfg: true} {
+		s := devices()
+		twin := s.NICs[len(s.NICs)-1]
+		for _, name := range []string{"ens3f0.9", "ens3f0_9"} {
+			d := *twin.Device
+			d.Name = name
+			twin.Name, twin.Device, twin.Select = name, &d, facts.Selector{Netdev: name}
+			s.NICs = append(s.NICs, twin)
+		}
+		if _, _, err := Files(deviceHost(snapshot(manager)), s); (err != nil) != refused || refused && !strings.Contains(err.Error(), "rename one of the interfaces") {
+			t.Errorf("%s: %v", manager, err)
+		}
+	}
+}

@@ -67,6 +67,11 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	}
 	files = append(files, rest...)
 	slices.SortFunc(files, func(a, b netmanager.File) int { return strings.Compare(a.Path, b.Path) })
+	for i := 1; i < len(files); i++ {
+		if files[i].Path == files[i-1].Path { // some managers' files have no dots in their names
+			return nil, nil, fmt.Errorf("two NICs would have the same file %s, because their names differ in '.' and '_' alone: rename one of the interfaces", files[i].Path)
+		}
+	}
 	return files, notes, nil
 }
 

@@ -125,6 +125,45 @@ link "cable" {
   mtu       = 9000
 }
 
+host "c" {
+  nic "p0" { netdev = "eth0" }
+  nic "p1" { netdev = "eth1" }
+  nic "p2" { netdev = "eth2" }
+  bond "lacp" {
+    nics = [nic.p0, nic.p1]
+    mode = "802.3ad"
+  }
+  bond "default" {
+    nics = [nic.p2]
+    mode = "active-backup"
+  }
+  vlan "percent" {
+    on     = bond.lacp
+    id     = 5
+    netdev = "b%d"
+  }
+  vlan "v" {
+    on = bond.lacp
+    id = 6
+  }
+}
+
+host "d" {
+  nic "p0" { netdev = "eth0" }
+  bond "backup" {
+    nics = [nic.p0]
+    mode = "active-backup"
+  }
+  vlan "v" {
+    on = bond.backup
+    id = 7
+  }
+}
+
+link "v" {
+  endpoints = [host.c.vlan.v, host.d.vlan.v]
+}
+
 output "typo" {
   value = host.a.nic.b0.netdev
 }
