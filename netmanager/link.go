@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
@@ -126,6 +127,14 @@ func bondOptions(b *netif.BondSpec) []option {
 		out = append(out, option{"min_links", strconv.Itoa(*b.MinLinks)})
 	}
 	return out
+}
+
+// Egress returns the map of priorities that our udev rule sets, in the form of ip-link(8); "" if there is none.
+func (l Link) Egress() string {
+	if l.Device == nil || l.Device.VLAN == nil || !l.Written() || !l.Manager.MapsLost {
+		return ""
+	}
+	return strings.Join(egress(l.Device.VLAN, ":"), " ")
 }
 
 // egress returns the priority map of a VLAN, sorted, in the form PRIORITY SEPARATOR PCP.

@@ -43,6 +43,10 @@ type Manager struct {
 	// VLANsBelow says that the file of a NIC names the VLANs on it, so that a VLAN needs our file for the NIC below it.
 	VLANsBelow bool
 
+	// MapsLost says that the manager has no setting for a VLAN's map of priorities, or that some of its releases ignore a part of it: a udev rule
+	// sets the map.
+	MapsLost bool
+
 	// Check runs the manager's parser on all our files in Folder together with the files of others; nil if there is no
 	// such parser.
 	Check func(ctx context.Context, h Asker, wanted []File) error

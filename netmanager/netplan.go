@@ -28,7 +28,7 @@ var netplan = &Manager{
 	Restarts: func(_, text string) bool {
 		return strings.Contains(text, "\n  bonds:\n") || strings.Contains(text, "\n  vlans:\n")
 	},
-	NoProtocol: true, VLANsBelow: true, Drops: netplanDrops, Notes: netplanNotes,
+	NoProtocol: true, VLANsBelow: true, MapsLost: true, Drops: netplanDrops,
 }
 
 // netplanDetect looks for netplan's files, which any of three folders may hold (netplan-generate(8)).
@@ -169,14 +169,6 @@ func netplanDevice(l Link) string {
 		fmt.Fprintf(&b, "        %s: %s\n", names[o.name], o.value)
 	}
 	return b.String()
-}
-
-// netplanNotes reports what netplan's files cannot hold.
-func netplanNotes(l Link) []string {
-	if l.Device != nil && l.Device.VLAN != nil && l.Device.VLAN.PriorityMap != nil {
-		return []string{"priority_map is lost at a reboot: netplan has no setting for it"}
-	}
-	return nil
 }
 
 func netplanAddresses(l Link) string {

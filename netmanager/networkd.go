@@ -36,6 +36,7 @@ var networkd = &Manager{
 	// it ("Failed to create netdev: File exists"), and members wait for their bond. Seen with 257. A restart keeps devices, addresses and leases.
 	Restarts: func(path, _ string) bool { return strings.HasSuffix(path, ".netdev") },
 	Reports:  networkdPath, Done: networkdDone, FirstFile: true, VLANsBelow: true, DropsForeign: true, Drops: networkdDrops,
+	MapsLost: true, // before systemd 254, entries whose PCP is above the priority (systemd issue 27460)
 	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network",
 		Off: `"off"`, KeepsAddresses: true},
 }
@@ -158,7 +159,6 @@ func networkdDevice(l Link) File {
 		}
 	case vlan != nil:
 		fmt.Fprintf(&b, "\n[NetDev]\nName=%s\nKind=vlan\n\n[VLAN]\nId=%d\n", l.Link.Name, vlan.ID)
-		set("EgressQOSMaps", strings.Join(egress(vlan, "-"), " "))
 	}
 	return File{Path: strings.TrimSuffix(networkdPath(l), ".network") + ".netdev", Mode: 0o644, Text: b.String()}
 }
@@ -241,13 +241,6 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 
 // networkdNotes reports the settings that networkd handles in place of the kernel.
 func networkdNotes(l Link) []string {
-	if l.Device != nil && l.Device.VLAN != nil {
-		for from, to := range l.Device.VLAN.PriorityMap {
-			if to > from { // systemd issue 27460
-				return []string{"systemd before 254 ignores entries of priority_map whose PCP is larger than the priority: they are lost at a reboot there"}
-			}
-		}
-	}
 	if l.acceptRA() {
 		return []string{"networkd handles router advertisements itself and disables them in the kernel: " +
 			"ipv6.conf.accept_ra is 0 after a reboot"}

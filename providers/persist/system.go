@@ -55,6 +55,10 @@ func udev(s Spec, links []netmanager.Link, triggers []trigger) (netmanager.File,
 				fmt.Fprintf(&b, "%s, ATTR{%s}=%q\n", match, file, attributes[file])
 			}
 		}
+		if m := l.Egress(); m != "" {
+			n++
+			fmt.Fprintf(&b, "%s, RUN+=\"/usr/sbin/ip link set dev %s type vlan egress-qos-map %s\"\n", match, l.Link.Name, m)
+		}
 		if len(l.WantedSysctls()) > 0 {
 			n++
 			fmt.Fprintf(&b, "%s, RUN+=\"/usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/%[2]s --prefix=/net/ipv6/conf/%[2]s\"\n",
