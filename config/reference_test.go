@@ -64,10 +64,12 @@ const (
 host "a" {
   address = "10.0.0.11"
   nic "rail0" { netdev = "ens19f0np0" }
+  nic "rail1" { netdev = "ens19f1np1" }
 }
 host "b" {
   address = "10.0.0.12"
   nic "rail0" { netdev = "ens19f0np0" }
+  nic "rail1" { netdev = "ens19f1np1" }
 }
 `
 	exampleCable = `
