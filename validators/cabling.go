@@ -47,6 +47,9 @@ func (r *run) cables(ctx context.Context, trials []*trial) []Result {
 	return nil
 }
 
+// made reports whether the end is a bond or VLAN: it has no cable of its own.
+func (s side) made() bool { return s.link.Bond != nil || s.link.VLAN != nil }
+
 // cabled judges where the frames of one end arrived.
 func (t *trial) cabled(res Result, from, to side, survey *cabling.Survey, answers *cabling.Answers) Result {
 	port := cabling.Port{Host: from.host, Netdev: from.link.Name}
@@ -58,7 +61,7 @@ func (t *trial) cabled(res Result, from, to side, survey *cabling.Survey, answer
 		return res.unmeasured(answers.Failed[to.host], "")
 	case !from.link.Carrier || !from.link.Up:
 		return res.skips(NoCarrier, from.port()+" has no carrier")
-	case from.spec.Kind() != "nic" || to.spec.Kind() != "nic":
+	case from.made() || to.made():
 		return res.skips(NotDeclared, "the cables of bonds and VLANs are not compared; the check bond judges the members of a bond")
 	case t.path.Routed:
 		return res.skips(NotDeclared, "a routed network has no common segment")
