@@ -61,6 +61,7 @@ func functions(dir string, m *meter) map[string]function.Function {
 	maps.Copy(all, textFunctions())
 	maps.Copy(all, addressFunctions())
 	maps.Copy(all, fileFunctions(dir))
+	all["hostlist"] = hostlistFunc
 	for name, f := range all {
 		all[name] = m.limitFunction(name, f)
 	}

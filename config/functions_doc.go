@@ -65,6 +65,7 @@ var functionDocs = map[string]functionHelp{
 	"distinct":        {"list", "The list without duplicates.", `distinct(["a", "b", "a"])`, `["a", "b"]`},
 	"element":         {"list number", "The element with that number, from 0. After the last one it begins again.", `element(["a", "b"], 2)`, `"a"`},
 	"flatten":         {"list", "One list of the elements of the lists in the list, at any depth.", `flatten([[1], [2, [3]]])`, `[1, 2, 3]`},
+	"hostlist":        {"text", "The names of a host list in Slurm's syntax, as a list: `gpu[001-512]`, `a[1-4,7],b2`, or several brackets as in `r[1-2]n[01-16]`. At most 65,536 names.", `hostlist("gpu[08-10],login1")`, `["gpu08", "gpu09", "gpu10", "login1"]`},
 	"index":           {"list value", "The number of the value in the list, from 0. A value that is missing is an error.", `index(["a", "b"], "b")`, `1`},
 	"keys":            {"map", "The keys of the map, sorted.", `keys({ b = 1, a = 2 })`, `["a", "b"]`},
 	"length":          {"value", "The number of elements, or of characters of a text.", `length(["a", "b"])`, `2`},
