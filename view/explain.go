@@ -50,14 +50,8 @@ func (p *Printer) Explanation(name string, r explain.Explanation) {
 	switch {
 	case r.Nothing != "":
 		p.Linef("%s nothing of NCCL was read: %s", p.bad("✗"), r.Nothing)
-	case r.Sound() && r.Reached == explain.Initializing:
-		p.Linef("no problems found in %s. The log does not show that NCCL finished its initialization: if the job hangs, compare the "+
-			"logs of all ranks", r.Read.Judged())
-	case r.Sound() && r.Kind == explain.Topology:
-		p.Linef("no problems found in %s. They show how GPUs and NICs are joined, not whether data goes that way", r.Read.Judged())
-	case r.Sound() && r.Reached == explain.Initialized:
-		p.Linef("no problems found in %s. The log does not show that a collective finished: if the job hangs, run py-spy dump on each "+
-			"rank, or run ncclras", r.Read.Judged())
+	case r.Open != "":
+		p.Linef("no problems found in %s. %s", r.Read.Judged(), r.Open)
 	case r.Sound():
 		p.Linef("%s no problems found in %s", p.good("✓"), r.Read.Judged())
 	case len(r.Findings) == 0:

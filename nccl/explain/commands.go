@@ -23,6 +23,7 @@ type script struct {
 	runs     []command // docker run
 	job      job
 	breaks   []int // lines of a paste between which settings may be those of different hosts
+	named    []int // lines that name a host
 	depth    int   // of bash -c
 	lone     []int // lines of quotes without a partner
 	rendered bool  // by this program
@@ -36,7 +37,7 @@ type script struct {
 // of the rules that ip rule shows in them, and the lines.
 func (r *reading) commands(text string, pasted bool, rules map[string]int) *script {
 	s := &script{reading: r, rendered: rendered(text), passed: map[string]bool{}}
-	s.breaks = breaks(text, pasted)
+	s.breaks, s.named = breaks(text, pasted), namingHosts(text)
 	s.cutOff(text)
 	all, lone := parse(text)
 	s.lone = lone
@@ -139,7 +140,7 @@ func (s *script) command(c command) {
 			return
 		}
 	case name == "ip":
-		if !s.network.ip(s.reading, rest) {
+		if !s.network.ip(s.reading, rest, s.named) {
 			return
 		}
 	default:
@@ -307,6 +308,26 @@ func breaks(text string, pasted bool) (out []int) {
 		number++
 		line = strings.TrimSpace(line)
 		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) && (pasted || len(strings.Fields(line)) < 8 && ofHosts().MatchString(line)) {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+// promptOf is the prompt of a shell, with the host's name.
+var promptOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\W*\w[\w.-]*@([\w.-]+)[^#$]{0,80}[#$] `) })
+
+// namingHosts returns the lines at which another host's commands may begin: a heading that names one, and a prompt of another host.
+func namingHosts(text string) (out []int) {
+	number, host := 0, ""
+	for line := range strings.Lines(text) {
+		number++
+		if at := promptOf().FindStringSubmatch(line); at != nil {
+			if at[1] != host {
+				out = append(out, number)
+			}
+			host = at[1]
+		} else if !strings.Contains(line, "ip a") && len(strings.Fields(line)) < 12 && ofHosts().MatchString(line) {
 			out = append(out, number)
 		}
 	}

@@ -191,6 +191,7 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{oldLoss + "mpirun -np 8 -x NCCL_IB_GID_INDEX=3 -x NCCL_TOPO_FILE=~/topo.xml ./a\n", "the path, the MTU or PFC is wrong", "Path with ~"},
 		{oldLoss + "export NCCL_IB_SL=1\n", "Try without NCCL_IB_SL.", ""},
 		{cuMem, "Set NCCL_CUMEM_ENABLE=0", ""},
+		{"export NCCL_P2P_DISABLE=1\nLast error:\nCuda failure 217 'peer access is not supported between these two devices'\n", "NCCL_P2P_DISABLE=1 stands in line 1: if it was set in this run, it did not reach this process, or is not the cure.", ""}, // hiyouga/EasyR1#579
 		{cuMem + "export NCCL_CUMEM_ENABLE=0\n", "set NCCL_P2P_DISABLE=1", "Set NCCL_CUMEM_ENABLE=0"},
 		{"export NCCL_NET=Socket\nexport NCCL_IB_DISABLE=0\nexport NCCL_SOCKET_IFNAME==bond0\n", "NCCL uses TCP sockets, whatever NCCL_IB_DISABLE says.", "No list of devices"},
 		{"export NCCL_SOCKET_IFNAME==enp1s0f0np0\n", "Half of a port", ""},

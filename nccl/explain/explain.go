@@ -24,31 +24,10 @@ type Explanation struct {
 	Read     Read      `json:"read"`
 	Reached  Stage     `json:"reached,omitempty"` // how far NCCL came, as its log shows; "": no line of its log was read
 	Nothing  string    `json:"nothing,omitempty"` // why nothing of NCCL was read; "": something was
+	Open     string    `json:"open,omitempty"`    // what a text without a problem leaves open; "": nothing, or it has problems
 	Findings []Finding `json:"findings"`
 	More     int       `json:"more,omitempty"` // number of omitted findings
 	prose    bool      // most of it is text that people wrote, which may tell of a problem
-}
-
-// Stage is how far NCCL came, as its log shows. A log without an error is often that of a job that hangs.
-type Stage string
-
-const (
-	Initializing Stage = "initializing" // the log does not show that a communicator is ready
-	Initialized  Stage = "initialized"  // a communicator is ready, and nothing shows that a collective ended
-	Finished     Stage = "finished"     // at least one communicator was destroyed, or nccl-tests printed its result
-)
-
-func stageOf(text string) Stage {
-	has := func(forms ...string) bool {
-		return slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(text, f) })
-	}
-	switch {
-	case has("Destroy COMPLETE", "# Out of bounds values : 0 OK", "# Avg bus bandwidth"): // init.cc of NCCL, common.cu of nccl-tests
-		return Finished
-	case has("Init COMPLETE"):
-		return Initialized
-	}
-	return Initializing
 }
 
 // Sound reports whether everything that concerns NCCL was understood, and is without a problem. A log may still end before a job did, and prose is not judged.
@@ -145,8 +124,9 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 	if kind != Binary {
 		out.Read = r.count(text)
 	}
-	if out.Read.Log > 0 {
-		out.Reached = stageOf(text)
+	rest := 0
+	if out.Read.Log > 0 || strings.Contains(text, testBegins) {
+		out.Reached, rest = r.reached(text)
 	}
 	out.Nothing = nothing(kind, out)
 	if out.Nothing == "" && !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity < env.Note }) {
@@ -154,6 +134,9 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 		out.Read = r.count(text)
 	}
 	out.prose = (kind == Notes || kind == Commands && !isScript(name, text)) && out.Read.Other >= out.Read.Settings+out.Read.Commands+out.Read.Rows
+	if out.Sound() {
+		out.Open = out.leavesOpen(rest)
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,22 @@ func has(line, form string) bool {
 		line = line[i+len(part):]
 	}
 	return true
+}
+
+// hides reports whether a line speaks of trouble beside the form of this meaning.
+func (m *meaning) hides(line string) bool {
+	at := slices.IndexFunc(m.forms, func(f string) bool { return has(line, f) })
+	if at < 0 || strings.Contains(line, "[c10d]") { // which names the system's error beside its own words
+		return false
+	}
+	_, said, of := strings.Cut(line, "slurmstepd: error: ") // which Slurm writes before all that a plugin says
+	if of {
+		line = said
+	}
+	for part := range strings.SplitSeq(m.forms[at], "*") {
+		line = strings.Replace(line, part, "", 1)
+	}
+	return troubled(line)
 }
 
 // markSize is how many bytes of a form a line must have, so that the line is compared with that form.
@@ -139,6 +156,9 @@ type report struct {
 	unlocked          int    // line that shows that the limit which the meaning blames is not there; 0: none
 }
 
+// assigned is a setting that a cure advises.
+var assigned = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(NCCL_[A-Z0-9_]+)=(\w+)`) })
+
 // advice returns costs and cure. It is called when all settings of the file are known.
 func (r *report) advice(l *logged) (costs, instead string) {
 	if r.unlocked > 0 {
@@ -149,6 +169,11 @@ func (r *report) advice(l *logged) (costs, instead string) {
 		_, costs, instead = r.of.more(l, r.message)
 	}
 	costs, instead = cmp.Or(costs, r.of.costs), cmp.Or(instead, r.of.instead)
+	for _, at := range assigned().FindAllStringSubmatch(instead, maxFirst) {
+		if s, ok := find(l.settings, at[1]); ok && !s.dynamic && s.value == at[2] {
+			costs += fmt.Sprintf(" %s stands in line %d: if it was set in this run, it did not reach this process, or is not the cure.", at[0], s.line)
+		}
+	}
 	if l.amd && strings.Contains(instead, "nvidia_peermem") { // advice for GPUs of NVIDIA
 		before, after, found := strings.Cut(instead, gpuReach)
 		if instead = before + l.peermem() + after; !found {

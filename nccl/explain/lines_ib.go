@@ -275,7 +275,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
 	}
 	if summary, costs, instead = apart(l, m); summary != "" {
-		return summary, costs + " Or the peer's rank had ended before.", instead
+		return summary, costs + " Or the peer's rank had ended before, or packets are lost on the way.", "See first whether a rank on the peer ended earlier, and measure between these two NICs (ib_write_bw, `fabricform verify`). If it never works: " + instead
 	}
 	if sl, ok := find(l.settings, "NCCL_IB_SL"); ok && !sl.dynamic && env.ParseNumber(sl.value).Value > 0 {
 		return "", fmt.Sprintf("The peer's NIC did not answer. NCCL_IB_SL = %s (line %d) is one reason: InfiniBand drops packets of a service level that the subnet manager does not map. Otherwise the path or the MTU is wrong, or the peer's rank had ended before.", shorten(sl.value), sl.line),

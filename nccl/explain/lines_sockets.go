@@ -110,18 +110,18 @@ var addressed = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // reached says more where the line shows that the peer announced an address that other hosts cannot reach.
-func reached(_ *logged, m string) (summary, costs, instead string) {
+func reached(l *logged, m string) (summary, costs, instead string) {
 	found := addressed().FindStringSubmatch(m)
 	if found == nil {
 		return "", "", ""
 	}
 	a, err := netip.ParseAddr(found[1])
 	switch a = a.Unmap(); {
-	case err != nil:
+	case err != nil, !a.IsLoopback() && len(l.order) == 1 && l.hosts[l.order[0]].address == a: // the rank is in the same container
 	case a.IsLoopback():
 		return "The peer announced its loopback address", fmt.Sprintf("%s is every host's own: the peer uses lo for bootstrap. On one host it means that the other rank has ended.", a), "With several hosts: set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts. With one host: read the other rank's log."
 	case inDocker(a):
-		return "The peer announced a container bridge's address", fmt.Sprintf("%s is in Docker's default network, which other hosts usually do not reach.", a), "If the ranks are in containers, run these with --network=host. Otherwise: " + bootstrapAt
+		return "The peer announced a container bridge's address", fmt.Sprintf("%s is in Docker's default network, which other hosts usually do not reach. If the ranks are in one container or on one host, the other rank has ended or has not started.", a), "With several hosts run the containers with --network=host. Outside of containers: " + bootstrapAt + " Otherwise read the other rank's log."
 	case bridged(a):
 		return "", fmt.Sprintf("%s may be an address of a network that Docker made (docker network create, compose), as ip addr shows by a name br-…: other hosts do not reach it. Otherwise the other rank has exited or has not started, or a firewall is between.", a), "If it is Docker's: run the containers with --network=host, or set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts. Otherwise read the other ranks' logs, and open the hosts' TCP ports."
 	case a.Is4() && a.IsLinkLocalUnicast():

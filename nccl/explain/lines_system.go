@@ -29,8 +29,6 @@ var unknownException = &meaning{role: symptom, vague: true, summary: "The progra
 // They come last: each more special form counts before them, and what they report is an error only if the log has no other.
 var systemMeanings = []*meaning{
 	ownFault,
-	{role: symptom, vague: true, summary: "A download failed", costs: "The program wanted to fetch a file, and this host or container does not reach the Internet or that server. Other ranks wait meanwhile, and then report timeouts.", instead: "Download before the start, to a path that all hosts have (HF_HOME, HF_HUB_OFFLINE=1), or give it a proxy or a mirror (HTTPS_PROXY, HF_ENDPOINT).",
-		forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError"}},
 	{role: symptom, vague: true, summary: "A file is damaged", costs: "A checkpoint or another file is cut off, or is not what its name says: a download or a write did not end, several ranks write it at once, or it is a pointer of Git LFS.", instead: "Compare its size on all hosts, and fetch or write it again.", forms: []string{"SafetensorError: ", "pickle data was truncated", "PytorchStreamReader failed", "unexpected EOF, expected", "EOFError: Ran out of input"}},
 	noSuchProgram,
 	{role: symptom, vague: true, summary: "A program refuses its options", costs: "The line names what is missing or not known: it is misspelt, of another version, or the rest of the command was lost, as behind a backslash that is not the last character of its line.", instead: "Compare the command with the program's --help on that host.",
@@ -50,6 +48,10 @@ var systemMeanings = []*meaning{
 	{role: effect, summary: "A connection was closed", costs: "The process at its other end has ended, or closed it.", instead: "Read the log of that process: its first error is the cause.", forms: []string{"BrokenPipeError: ", "ConnectionResetError: ", "Connection reset by peer", "RemoteDisconnected"}},
 	unknownException,
 }
+
+// downloadFailed comes before the words of the system that it quotes, such as those for a host name.
+var downloadFailed = &meaning{role: symptom, vague: true, summary: "A download failed", costs: "The program wanted to fetch a file, and this host or container does not reach the Internet or that server. Other ranks wait meanwhile, and then report timeouts.", instead: "Download before the start, to a path that all hosts have (HF_HOME, HF_HUB_OFFLINE=1), or give it a proxy or a mirror (HTTPS_PROXY, HF_ENDPOINT).",
+	forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError", "Failed to resolve 'huggingface.co'", "unable to access 'https://"}}
 
 // noProgram is Python's error for a program that it cannot start: a name without a path or an ending.
 var noProgram = sync.OnceValue(func() *regexp.Regexp {

@@ -112,9 +112,11 @@ func (l *logged) line(number int, line string) class {
 		l.steps(number, line)
 	}
 	l.firstFailure(line)
-	_, v, version := strings.Cut(line, "NCCL version ")
+	begins, v, version := strings.Cut(line, "NCCL version ")
 	if version {
-		version = l.ncclVersion(number, v)
+		if version = l.ncclVersion(number, v); version && strings.Contains(begins, "NCCL INFO ") {
+			l.host(number, begins).version = l.version.String()
+		}
 	}
 	if before, message, found := strings.Cut(line, "NCCL INFO "); found {
 		l.prefixed = true

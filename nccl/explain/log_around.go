@@ -38,7 +38,7 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	case len(l.foreign) < maxHosts:
 		m := anyLine().meant(inWords(line))
 		switch {
-		case m == nil:
+		case m == nil, m.role == harmless && m.hides(line):
 		case output, slices.Contains(frameworkMeanings, m):
 			l.record(number, line, m)
 			return true

@@ -36,6 +36,7 @@ type hostLog struct {
 	complete bool            // a communicator with several ranks is complete
 	plugin   string          // for the network, of a library
 	internal int             // line that says that there is none
+	version  string          // of NCCL, if a line of this host says it
 }
 
 // host returns the host of a line. A line begins with "host:pid:tid [gpu]", often after a timestamp or a

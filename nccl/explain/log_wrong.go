@@ -62,9 +62,7 @@ func gidAddress(m string) netip.Addr {
 
 // finish reports problems that only the whole log shows.
 func (l *logged) finish() {
-	if len(l.versions) > 1 {
-		l.say(0, env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("The log shows %d versions of NCCL.", len(l.versions)), "They cannot communicate reliably.", "Install one version everywhere.")
-	}
+	l.differentVersions()
 	for _, h := range l.hosts {
 		l.noIB = l.noIB || h.noIB > 0
 	}
@@ -94,6 +92,26 @@ func (l *logged) finish() {
 	}
 	l.noLimit()
 	l.errors()
+}
+
+// differentVersions reports versions of NCCL that differ. A line without a host may be of another run, or of a second NCCL in one process.
+func (l *logged) differentVersions() {
+	if len(l.versions) < 2 {
+		return
+	}
+	shown := slices.SortedFunc(maps.Keys(l.versions), func(a, b string) int { return cmp.Compare(l.versions[a], l.versions[b]) })
+	shows := fmt.Sprintf("The log shows %s (line %d) and %s (line %d).", shown[0], l.versions[shown[0]], shown[1], l.versions[shown[1]])
+	first := ""
+	for _, name := range l.order {
+		if first == "" {
+			first = name
+		}
+		if one, other := l.hosts[first].version, l.hosts[name].version; one != "" && other != "" && one != other {
+			l.say(l.versions[other], env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("%s has %s, and %s has %s.", speaker(first), one, speaker(name), other), "They cannot communicate reliably.", "Install one version everywhere.")
+			return
+		}
+	}
+	l.say(l.versions[shown[1]], env.Warning, "Different versions of NCCL", shows, "If they are of ranks of one job, these cannot communicate reliably. Two runs in one text, or a program that loads a second NCCL (vLLM beside PyTorch), are no fault.", "Compare the versions of all hosts, and install one everywhere.")
 }
 
 // systemFailed reports whether the log has NCCL's code for an error of the system, and no line that names the error.
@@ -234,10 +252,10 @@ func (l *logged) sockets(name string, h *hostLog) {
 		if at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.summary == noNetwork }); at >= 0 {
 			then = fmt.Sprintf("NCCL may use no other network, and stops (line %d).", l.inOrder[at].line)
 		}
-		l.say(h.noIB, bad, "No RDMA device", "NCCL found no usable RDMA device, or not libibverbs.", then, "Check that NCCL_IB_HCA matches, that ports are active, and that a container has /dev/infiniband and libibverbs with its providers.")
+		l.say(h.noIB, bad, "No RDMA device", "NCCL found no usable RDMA device, or not libibverbs.", then, "If this host has a NIC for RDMA, check that NCCL_IB_HCA matches, that its port is active, and that a container has /dev/infiniband and libibverbs with its providers.")
 	}
 	if h.network == "Socket" && l.nodes != 1 {
-		l.say(h.at, bad, "Silent fallback to sockets", fmt.Sprintf("%s uses TCP sockets, although no setting asks for them.", speaker(name)), "Without RDMA, data between hosts costs processor time, and latency is tens of microseconds instead of a few.", "Check NCCL_IB_HCA. Set NCCL_NET=IB while you look for the cause: NCCL then reports it.")
+		l.say(h.at, bad, "Silent fallback to sockets", fmt.Sprintf("%s uses TCP sockets, although no setting asks for them.", speaker(name)), "Without RDMA, data between hosts costs processor time, and latency is tens of microseconds instead of a few.", "If the hosts have NICs for RDMA, check NCCL_IB_HCA, and set NCCL_NET=IB while you look for the cause: NCCL then reports it.")
 	}
 }
 
@@ -297,7 +315,7 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
 	}
 	if len(ranks) > 1 && l.waits["0"] == "" {
-		costs += " Rank 0 is not among them: it failed, or does alone what takes longer than the timeout (reading or caching data, a download, saving, evaluating)."
+		costs += " Rank 0 is not among them: unless its lines were left out here, it failed, or does alone what takes longer than the timeout (reading or caching data, a download, saving, evaluating)."
 		instead = "Read rank 0's log first. Let it finish such work before the others wait for it, or raise the timeout (init_process_group(timeout=…)). " + slowest
 	}
 	return "", costs, instead

@@ -95,6 +95,7 @@ type networks struct {
 	on     map[netip.Prefix][]string // subnet -> netdevs of one host
 	tables map[string]int            // table of a route -> line
 	ruled  map[string]bool           // tables that a rule refers to
+	latest int                       // line of the latest address
 }
 
 // maxNICs limits the NICs of one host in one subnet.
@@ -103,7 +104,8 @@ const maxNICs = 16
 const untilReboot = "A reboot removes it; routes are also removed when the link goes down."
 
 // ip reads ip(8). It reports whether the command adds something.
-func (n *networks) ip(r *reading, c command) bool {
+// It says whether ip adds something. hosts are lines that name a host.
+func (n *networks) ip(r *reading, c command, hosts []int) bool {
 	if n.on == nil {
 		n.on, n.tables, n.ruled = map[netip.Prefix][]string{}, map[string]int{}, map[string]bool{}
 	}
@@ -113,7 +115,7 @@ func (n *networks) ip(r *reading, c command) bool {
 	}
 	switch {
 	case strings.HasPrefix("address", w[1]):
-		n.address(r, c)
+		n.address(r, c, hosts)
 	case w[1] == "ro" || w[1] == "route" || w[1] == "r":
 		n.route(r, c)
 	case w[1] == "rule" || w[1] == "ru":
@@ -124,7 +126,11 @@ func (n *networks) ip(r *reading, c command) bool {
 	return true
 }
 
-func (n *networks) address(r *reading, c command) {
+func (n *networks) address(r *reading, c command, hosts []int) {
+	if i, _ := slices.BinarySearch(hosts, n.latest); i < len(hosts) && hosts[i] < c.line() {
+		clear(n.on) // another host's commands begin
+	}
+	n.latest = c.line()
 	r.say(c.line(), env.Warning, "Until the next reboot", strings.Join(c.texts()[:3], " ")+" changes only the running kernel.", untilReboot, "Declare the address in a fabric file.")
 	dev, _ := c.value("dev")
 	for _, w := range c.texts() {

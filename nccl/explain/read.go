@@ -150,6 +150,14 @@ var trouble = sync.OnceValue(func() *regexp.Regexp {
 // troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
 func troubled(line string) bool { return trouble().MatchString(strings.ToLower(line)) }
 
+// suspicious are further words of trouble. In NCCL's INFO lines and beside errors they mostly mean nothing: they count only where
+// otherwise nothing would be said.
+var suspicious = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bsig(?:kill|segv|abrt|bus|hup|int|ill)\b|\bsignal \d|\b(?:died?|dead|lost|oom|missing|wrong|degraded|stopped|evicted|expired|violation|illegal|overflow\w*)\b|` +
+		`deadlock|unexpected|disconnect|closed by (?:remote|peer)|broken pipe|reset by|cancel|preempt|corrupt|unhandled|refus|reject|incompatible|undefined|unrecognized|unresponsive|unavailable|interrupt|` +
+		`non-?zero|\brc ?= ?-?[1-9]|unsupported|not supported|too (?:many|few|small|large)|(?:did|does|do) not |n't |not responding|StopIteration|KeyboardInterrupt`)
+})
+
 // assigns is a line that sets a variable, whose name or value may hold a word of trouble.
 var assigns = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*(?:[$+] |- |-e |export |set |declare -x |ENV |"?-x )*"?[A-Za-z_]\w*=|^\s*export `)
@@ -167,7 +175,7 @@ func (r *reading) unread(name, text string, kind Kind) {
 		number++
 		c := r.classes[number]
 		skipped := c != other && c != traceLine || comments && strings.HasPrefix(strings.TrimSpace(line), "#") || assigns().MatchString(line) || anyOf(line, printers) || guards().MatchString(line)
-		if !skipped && troubled(line) {
+		if !skipped && (troubled(line) || suspicious().MatchString(line)) {
 			r.mark(number, unknown)
 		}
 	}

@@ -35,6 +35,41 @@ var strangeErrors = []string{
 	"* error: zorbl", "ZorblError: no frobnicator. HINT: Use `zorbl`", "> ERROR zorbl", "# zorbl: error 7", "- zorbl failed", "[rank0]: ZorblError: x", "(Worker pid=7) ERROR zorbl", "1: zorbl failed", "E1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "F1121 10:00:00.000000 7 zorbl.cc:7] bad frobnicator", "\x1b[31mERROR\x1b[0m zorbl",
 }
 
+// endings are how a job ends that failed, in words that no rule knows or that name no error.
+var endings = []string{
+	"slurmstepd: *** STEP 17.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 ***", "Job 77 preempted by partition gpu", "Connection to node7 closed by remote host.", "client_loop: send disconnect: Broken pipe", "child process 77 received SIGKILL", "worker 3 died unexpectedly",
+	"return value 7", "StopIteration", "[1]+  Stopped                 ./train", "make[1]: Leaving directory (rc=2)", "zorbl.Frobnicated", "zorbl: signal 9", "The node was low on resource: memory.", "Evicted", "pod zorbl-0 deleted", "zorbl has gone away", "137", "[truncated]", "loss: nan", "zorbl(7, -1)",
+	"$ ./build/all_gather_perf -b 8 -e 8G -g 2", "# nThread 1 nGpus 2 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0",
+	"gpu1:100:120 [0] NCCL INFO ncclCommInitRank comm 0x3 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x7 - Init START", "gpu1:100:120 [0] NCCL INFO comm 0x3 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE",
+}
+
+// ticks reports whether an explanation is shown with ✓.
+func ticks(r Explanation) bool { return r.Sound() && r.Open == "" }
+
+// TestNoTickOverAnOpenEnd: a run that succeeded gets a tick only if nothing follows that was not judged: no word of another program, no
+// further run, and no rank that has not ended.
+func TestNoTickOverAnOpenEnd(t *testing.T) {
+	for _, name := range []string{"done.log", "tests.txt"} {
+		if got := Explain(name, soundTexts[name], nil, fabric.Invocation{}); !ticks(got) {
+			t.Errorf("%s is to have a tick: %s%s", name, asText(got), got.Open)
+		}
+		for _, ending := range endings {
+			if got := Explain(name, soundTexts[name]+ending+"\n", nil, fabric.Invocation{}); ticks(got) {
+				t.Errorf("%s and %q have a tick", name, ending)
+			}
+		}
+	}
+	other := strings.Replace(strings.SplitAfter(soundTexts["done.log"], "\n")[1], "comm 0x1 rank 0", "comm 0x2 rank 1", 1)
+	if got := Explain("x.log", other+soundTexts["done.log"], nil, fabric.Invocation{}); ticks(got) || got.Reached != Initialized {
+		t.Error("rank 1 has not ended:", got.Reached)
+	}
+	for _, name := range []string{"paste.txt", "command", "notes.md", "pod.yaml", "compose.yml", "topology"} {
+		if got := Explain(name, soundTexts[name], nil, fabric.Invocation{}); ticks(got) || !got.Sound() {
+			t.Errorf("%s shows no run: %s", name, got.Open)
+		}
+	}
+}
+
 // TestNoTickOverAnUnknownError: wherever a line stands that reports an error, the answer is not "no problems found": the line is
 // a finding, or counted and named as not understood.
 func TestNoTickOverAnUnknownError(t *testing.T) {
