@@ -8,12 +8,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/view"
 )
 
 func renderCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "render", Short: "Print settings for other programs"}
 	onlySubcommands(c)
-	c.AddCommand(renderNCCL(a))
+	c.AddCommand(renderNCCL(a), renderSlurmTopology(a))
+	return c
+}
+
+func renderSlurmTopology(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "slurm-topology [FABRIC]", Short: "Print Slurm's topology.conf", Args: cobra.MaximumNArgs(1),
+		Long: "Prints a topology.conf for Slurm's topology/tree from the files alone: no host is read. Comments say what the files do not " +
+			"know, such as the switches between two leaves.",
+		Example: "  fabricform render slurm-topology my-fabric/ > /etc/slurm/topology.conf",
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := a.load(fabricArg(args))
+			if err != nil {
+				return err
+			}
+			return a.out.Raw([]byte(view.SlurmTopology(f)))
+		},
+	}
+	a.fabricFlags(c)
 	return c
 }
 
