@@ -39,6 +39,8 @@ type Input struct {
 	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses.
 	Left map[string]string
 	Flat bool // no block is folded, so that each has a line of its own
+	// Origin says where the hosts come from, for the first comment; "": they were read.
+	Origin string
 }
 
 // Write returns the text of the file.
@@ -479,7 +481,7 @@ func (w *writer) from(h Host, p *fabric.PolicyRoute) expr {
 // text writes the file.
 func (w *writer) text(hosts, rest []*block) []byte {
 	p := w.printer
-	fmt.Fprintf(&p.Builder, "# Imported from running hosts. NICs are named by their order on the PCI bus.\n")
+	fmt.Fprintf(&p.Builder, "# %s\n", cmp.Or(w.in.Origin, "Imported from running hosts. NICs are named by their order on the PCI bus."))
 	fmt.Fprintf(&p.Builder, "fabric %q {}\n\n", w.in.Fabric)
 	if len(w.in.Hosts) > 0 && w.in.Hosts[0].User != "" && w.oneUser() {
 		fmt.Fprintf(&p.Builder, "ssh {\n  user = %s\n}\n\n", string(quoted(w.in.Hosts[0].User)))

@@ -35,7 +35,7 @@ const importedFile = "fabric.hcl"
 
 func importCommand(a *app) *cobra.Command {
 	var d finding
-	var out string
+	var out, slurm string
 	var persist bool
 	c := &cobra.Command{
 		Use: "import -out DIR [FABRIC or HOST…]", Short: "Write the files of a fabric from running hosts; changes nothing", Args: cobra.ArbitraryArgs,
@@ -45,17 +45,27 @@ for_each. NICs that carry your own connection are never imported, and neither is
 router advertisements. What the files cannot say is listed in a comment.
 
 The next plan is empty: NICs have persist = false, because other files configure them. With -persist, the
-files keep what they declare, and the first plan shows the files that fabricform would write.`,
-		Example: "  fabricform import -out my-fabric root@gpu01 root@gpu02\n  fabricform plan my-fabric/",
+files keep what they declare, and the first plan shows the files that fabricform would write.
+
+With -slurm, no host is read: the files have the nodes of a Slurm cluster and their addresses, without NICs.`,
+		Example: "  fabricform import -out my-fabric root@gpu01 root@gpu02\n  fabricform plan my-fabric/\n" +
+			"  scontrol show node | fabricform import -slurm - -out my-fabric",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c, "print what was imported as one JSON object")
 	d.flags(c)
 	c.Flags().StringVar(&out, "out", "", "write into this `directory`, which must not have files of a fabric")
 	c.Flags().BoolVar(&persist, "persist", false, "let the files keep what they declare over a reboot")
+	c.Flags().StringVar(&slurm, "slurm", "", "take the hosts from the output of scontrol show node in this `file`; - reads it from stdin")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(d.check(), canImport(out)); err != nil {
 			return err
+		}
+		if slurm != "" {
+			if len(args) > 0 {
+				return errors.New("-slurm takes its hosts from Slurm: leave the other hosts out, or import them into a directory of their own")
+			}
+			return a.importSlurm(slurm, out)
 		}
 		return a.onNamedHosts(cmd.Context(), args, func(ctx context.Context, s *apply.Session) error {
 			snaps, unreachable := a.readAll(ctx, s)
@@ -200,6 +210,10 @@ func (a *app) writeImport(from *fabric.Fabric, dir string, in draft.Input, snaps
 	}
 	for _, why := range left {
 		a.out.Linef("! left out: %s", why)
+	}
+	if in.Origin != "" {
+		a.out.Linef("Wrote %s: %s.", path, view.Count(len(f.Hosts), "host"))
+		return nil
 	}
 	a.out.Linef("Wrote %s: %s, %s, %s. Compare it with the hosts: %s", path, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
 		view.Count(len(f.Networks), "network"), fabric.Invocation{Path: dir, Dir: a.dir, Flags: a.labFlagOf(from, f)}.Hint("plan"))
