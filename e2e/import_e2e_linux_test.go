@@ -216,3 +216,47 @@ func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 		t.Errorf("an import changed the host:\n%s\n%s", before, after)
 	}
 }
+
+// TestWhatNoLinkCanCarryIsImportedAsItIs: ends with different MTUs, prefix lengths or subnets, a network where one host has another MTU, and
+// two pairs of hosts with the same addresses. Each is a comment with its reason, and the plan is empty.
+func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
+	together(t)
+	dir := t.TempDir()
+	bare := filepath.Join(dir, "bare.hcl")
+	text := `fabric "uneven" {}`
+	for host, nics := range map[string]string{"a": "n m p s q t", "b": "n m p s q", "c": "n t"} {
+		text += fmt.Sprintf("\nhost %q {\n", host)
+		for nic := range strings.FieldsSeq(nics) {
+			text += fmt.Sprintf("  nic %q { netdev = \"eth%[1]s\" }\n", nic)
+		}
+		text += "}\n"
+	}
+	for _, nic := range []string{"m", "p", "s", "q"} {
+		text += fmt.Sprintf("link %q { endpoints = [host.a.nic.%[1]s, host.b.nic.%[1]s] }\n", nic)
+	}
+	text += "link \"t\" { endpoints = [host.a.nic.t, host.c.nic.t] }\nnetwork \"n\" { members = [host.a.nic.n, host.b.nic.n, host.c.nic.n] }\n"
+	if err := os.WriteFile(bare, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := labUpFor(t, bare)
+	for host, nics := range map[string][]string{
+		"a": {"n 10.1.0.1/24 9000", "m 10.2.0.1/30 9000", "p 10.3.0.1/24 9000", "s 10.4.0.1/24 9000", "q 10.6.0.1/30 9000", "t 10.6.0.1/30 9000"},
+		"b": {"n 10.1.0.2/24 9000", "m 10.2.0.2/30 1400", "p 10.3.0.2/30 9000", "s 10.5.0.1/24 9000", "q 10.6.0.2/30 9000"},
+		"c": {"n 10.1.0.3/24 1500", "t 10.6.0.2/30 9000"},
+	} {
+		for _, nic := range nics {
+			w := strings.Fields(nic)
+			inside(t, state, bare, host, "sh", "-ec", fmt.Sprintf("ip addr add %s dev eth%s; ip link set eth%[2]s up mtu %s", w[1], w[0], w[2]))
+		}
+	}
+	to := filepath.Join(dir, "k1")
+	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "MTU differs at the ends of a link", "MTU differs in a network",
+		"is in 10.3.0.0/24, but", "is in 10.4.0.0/24, but", "Address used twice: 10.6.0.1", "Address used twice: 10.6.0.2", "fabricform plan -lab=uneven "+to)
+	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", raw)
+	try(t, state, "plan", "-lab=uneven", "-detailed-exitcode", to).want(t, 0, "No changes")
+	try(t, state, "fmt", "-check", to).want(t, 0)
+}
