@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ type text string
 // ref is a NIC, or an attribute of it. In the block of its own host, Host is "".
 type ref struct {
 	fabric.NICRef
+	kind  string // of its block; "" is nic
 	attr  string
 	byKey bool // the NIC is the one whose name is the key of the block's for_each
 }
@@ -170,13 +172,14 @@ func (p *printer) expr(e expr) string {
 }
 
 func (p *printer) ref(r ref) string {
-	host, of := p.at, "nic"
+	kind := cmp.Or(r.kind, "nic")
+	host, of := p.at, kind
 	if r.Host != "" {
 		host = r.Host
 		if group := p.group[r.Host]; group != "" {
-			of = "host" + member(group) + "[" + string(quoted(r.Host)) + "].nic"
+			of = "host" + member(group) + "[" + string(quoted(r.Host)) + "]." + kind
 		} else {
-			of = "host" + member(r.Host) + ".nic"
+			of = "host" + member(r.Host) + "." + kind
 		}
 	}
 	out := of + p.nic(host, r)
@@ -188,7 +191,10 @@ func (p *printer) ref(r ref) string {
 
 // nic is what follows nic in a reference.
 func (p *printer) nic(host string, r ref) string {
-	f := p.family[host]
+	var f family // bonds and VLANs have none
+	if r.kind == "" {
+		f = p.family[host]
+	}
 	key := string(quoted(r.NIC))
 	if r.byKey {
 		key = "each.key"
@@ -208,14 +214,14 @@ func (p *printer) refs(all refs) string {
 	same := group != "" && len(all) > 2
 	var hosts []string
 	for _, r := range all {
-		same = same && p.group[r.Host] == group && r.NIC == all[0].NIC && !slices.Contains(hosts, r.Host)
+		same = same && p.group[r.Host] == group && r.NIC == all[0].NIC && r.kind == all[0].kind && !slices.Contains(hosts, r.Host)
 		hosts = append(hosts, r.Host)
 	}
 	for host, of := range p.group {
 		same = same && (of != group || slices.Contains(hosts, host))
 	}
 	if same {
-		return "[for h in values(host" + member(group) + ") : h.nic" + p.nic(all[0].Host, all[0]) + "]"
+		return "[for h in values(host" + member(group) + ") : h." + cmp.Or(all[0].kind, "nic") + p.nic(all[0].Host, all[0]) + "]"
 	}
 	var out []string
 	for _, r := range all {

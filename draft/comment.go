@@ -37,8 +37,8 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 		case b.Type == "host":
 			for _, in := range b.Body.Blocks {
 				switch inside := in.Range().Start.Line <= line && line <= in.CloseBraceRange.End.Line; {
-				case inside && in.Type == "nic":
-					if found = over(src, body, b.Labels, in.Labels); found == nil {
+				case inside && slices.Contains([]string{"nic", "bond", "vlan"}, in.Type):
+					if found = over(src, body, b.Labels, in); found == nil {
 						key = "nic " + strings.Join(slices.Concat(b.Labels, in.Labels), ".")
 					}
 				case inside && in.Type != "ssh":
@@ -57,12 +57,12 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 }
 
 // over returns the link or network that names the NIC.
-func over(src []byte, body *hclsyntax.Body, host, nic []string) (found *hclsyntax.Block) {
+func over(src []byte, body *hclsyntax.Body, host []string, nic *hclsyntax.Block) (found *hclsyntax.Block) {
 	for _, b := range body.Blocks {
-		if b.Type != "link" && b.Type != "network" || len(host)+len(nic) != 2 {
+		if b.Type != "link" && b.Type != "network" || len(host)+len(nic.Labels) != 2 {
 			continue
 		}
-		named := regexp.MustCompile(regexp.QuoteMeta("host"+member(host[0])+".nic"+member(nic[0])) + `[^\w-]`)
+		named := regexp.MustCompile(regexp.QuoteMeta("host"+member(host[0])+"."+nic.Type+member(nic.Labels[0])) + `[^\w-]`)
 		if named.Match(hcl.RangeBetween(b.Range(), b.CloseBraceRange).SliceBytes(src)) {
 			found = b
 		}

@@ -64,6 +64,7 @@ type writer struct {
 	in      Input
 	folder  *folder
 	printer *printer
+	classes []*block               // the qos blocks
 	number  map[fabric.NICRef]int  // host numbers that networks give
 	byLink  map[fabric.NICRef]bool // a link gives the addresses
 	mtu     map[fabric.NICRef]bool // a link or network gives the MTU
@@ -72,16 +73,16 @@ type writer struct {
 	left     []string // of what could not be written
 }
 
-// leaveAddresses replaces the host's NICs whose addresses no file can declare.
+// leaveAddresses copies the model of a host, without the addresses that no file can declare.
 func (w *writer) leaveAddresses(h *Host) {
 	model := *h.Model
 	model.NICs = slices.Clone(model.NICs)
 	for i, n := range model.NICs {
 		at := fabric.NICRef{Host: h.Name, NIC: n.Name}
+		own := *n
+		model.NICs[i] = &own
 		if why := w.in.Left["nic "+at.String()]; why != "" {
-			bare := *n
-			bare.Addresses, bare.AddressesSet = nil, false
-			model.NICs[i] = &bare
+			own.Addresses, own.AddressesSet = nil, false
 			w.comments[at] = append(w.comments[at], fmt.Sprintf("addresses are left out (%s): %s", strings.Trim(fmt.Sprint(n.Addresses), "[]"), why))
 		}
 	}
@@ -89,9 +90,18 @@ func (w *writer) leaveAddresses(h *Host) {
 }
 
 func (w *writer) nic(r fabric.NICRef) *fabric.NIC {
+	for _, n := range w.nics(r.Host) {
+		if n.Name == r.NIC {
+			return n
+		}
+	}
+	return nil
+}
+
+func (w *writer) nics(host string) []*fabric.NIC {
 	for _, h := range w.in.Hosts {
-		if h.Name == r.Host {
-			return h.Model.NIC(r.NIC)
+		if h.Name == host {
+			return h.Model.NICs
 		}
 	}
 	return nil
@@ -112,37 +122,117 @@ func (w *writer) end(e cabling.End) (fabric.NICRef, bool) {
 	return fabric.NICRef{}, false
 }
 
-// links drafts a link for each direct cable. Its name is that of both hosts and of the first end's NIC.
+// links drafts a link for each direct cable, for each pair of bonds whose members are cabled one to one, and for the VLANs on both. Its name is
+// that of both hosts and of the first end's NIC.
 func (w *writer) links() (out []*block) {
 	if w.in.Report == nil {
 		return nil
 	}
 	names := map[string]bool{}
+	cables := map[[2]fabric.NICRef][][2]fabric.NICRef{} // of bonds
 	for _, c := range w.in.Report.Cables {
 		a, okA := w.end(c[0])
 		b, okB := w.end(c[1])
-		if !okA || !okB {
+		switch ends := [2]fabric.NICRef{w.outer(a), w.outer(b)}; {
+		case !okA || !okB:
 			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))
-			continue
-		}
-		if len(c[0].Netdevs) > 1 {
+		case len(c[0].Netdevs) > 1:
 			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: each end is several functions of one port; write a link for each pair, with one port_group", c[0], c[1]))
+		case ends == [2]fabric.NICRef{a, b}:
+			out = append(out, w.link(names, a, b)...)
+		default:
+			cables[ends] = append(cables[ends], [2]fabric.NICRef{a, b})
+		}
+	}
+	for _, ends := range slices.SortedFunc(maps.Keys(cables), func(x, y [2]fabric.NICRef) int {
+		return cmp.Or(cmp.Compare(x[0].String(), y[0].String()), cmp.Compare(x[1].String(), y[1].String()))
+	}) {
+		a, b := w.nic(ends[0]), w.nic(ends[1])
+		if n := len(cables[ends]); a.Bond == nil || b.Bond == nil || len(a.Bond.NICs) != n || len(b.Bond.NICs) != n {
+			for _, c := range cables[ends] {
+				w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: members of a bond are cabled to more than one other bond, or to no bond", c[0], c[1]))
+			}
 			continue
 		}
-		x := w.shared("link", unique(names, a.Host+"-"+b.Host+"-"+a.NIC))
-		subnets, swapped := pairSubnets(w.nic(a), w.nic(b))
-		if swapped {
-			a, b = b, a
-		}
-		x.set("endpoints", refs{{NICRef: a}, {NICRef: b}})
-		if x.left == "" && len(subnets) > 0 {
-			x.set("subnet", subnetText(subnets))
-			w.byLink[a], w.byLink[b] = true, true
-		}
-		w.sharedMTU(x, a, b)
-		out = append(out, x)
+		w.pair(a, b, cables[ends])
+		out = append(out, w.link(names, ends[0], ends[1])...)
 	}
 	return out
+}
+
+// pair orders the members of the second bond as the cables lead from the first one.
+func (w *writer) pair(a, b *fabric.NIC, cables [][2]fabric.NICRef) {
+	ordered := *b.Bond
+	ordered.NICs = nil
+	for _, m := range a.Bond.NICs {
+		for _, c := range cables {
+			if c[0].NIC == m.NIC {
+				ordered.NICs = append(ordered.NICs, fabric.NICRef{NIC: c[1].NIC})
+			}
+		}
+	}
+	b.Bond = &ordered
+}
+
+// link drafts the link of two ends, and those of VLANs on both that have one ID.
+func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) {
+	x := w.shared("link", unique(names, a.Host+"-"+b.Host+"-"+a.NIC))
+	subnets, swapped := pairSubnets(w.nic(a), w.nic(b))
+	first, second := a, b
+	if swapped {
+		first, second = b, a
+	}
+	x.set("endpoints", refs{w.ref(first), w.ref(second)})
+	if x.left == "" && len(subnets) > 0 {
+		x.set("subnet", subnetText(subnets))
+		w.byLink[a], w.byLink[b] = true, true
+	}
+	w.sharedMTU(x, first, second)
+	out = append(out, x)
+	for _, v := range w.vlansOn(a) {
+		for _, u := range w.vlansOn(b) {
+			if w.nic(v).VLAN.ID == w.nic(u).VLAN.ID {
+				out = append(out, w.link(names, v, u)...)
+			}
+		}
+	}
+	return out
+}
+
+// outer is the bond that has the NIC as a member, or else the NIC itself.
+func (w *writer) outer(r fabric.NICRef) fabric.NICRef {
+	for _, n := range w.nics(r.Host) {
+		if n.Bond != nil && slices.ContainsFunc(n.Bond.NICs, func(m fabric.NICRef) bool { return m.NIC == r.NIC }) {
+			return fabric.NICRef{Host: r.Host, NIC: n.Name}
+		}
+	}
+	return r
+}
+
+// vlansOn returns the VLANs on a NIC or bond.
+func (w *writer) vlansOn(r fabric.NICRef) (out []fabric.NICRef) {
+	for _, n := range w.nics(r.Host) {
+		if n.VLAN != nil && n.VLAN.On.NIC == r.NIC {
+			out = append(out, fabric.NICRef{Host: r.Host, NIC: n.Name})
+		}
+	}
+	return out
+}
+
+// ref refers to a NIC from outside of its host.
+func (w *writer) ref(r fabric.NICRef) ref { return ref{NICRef: r, kind: kindOf(w.nic(r))} }
+
+// refHere refers to a NIC of the host itself.
+func refHere(h *fabric.Host, r fabric.NICRef) ref {
+	return ref{NICRef: fabric.NICRef{NIC: r.NIC}, kind: kindOf(h.NIC(r.NIC))}
+}
+
+// kindOf is the kind of block of a reference; "" for a plain NIC, and for none.
+func kindOf(n *fabric.NIC) string {
+	if n == nil || n.Kind() == "nic" {
+		return ""
+	}
+	return n.Kind()
 }
 
 // shared is a link or network, which gives its NICs what they share, unless it is left out.
@@ -221,34 +311,52 @@ func (w *writer) networks() (out []*block) {
 	for _, s := range w.in.Report.Segments {
 		var members []fabric.NICRef
 		for _, e := range s.Ends {
-			if r, ok := w.end(e); ok {
-				members = append(members, r)
+			if r, ok := w.end(e); ok && !slices.Contains(members, w.outer(r)) {
+				members = append(members, w.outer(r))
 			}
 		}
 		if len(members) < 2 {
 			continue
 		}
-		slices.SortFunc(members, func(a, b fabric.NICRef) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.NIC, b.NIC)) })
-		name := members[0].NIC
-		if slices.ContainsFunc(members, func(r fabric.NICRef) bool { return r.NIC != name }) {
-			name = "segment"
-		}
-		x := w.shared("network", unique(names, name))
-		var all refs
+		out = append(out, w.network(names, members))
+		byID := map[int][]fabric.NICRef{}
 		for _, r := range members {
-			all = append(all, ref{NICRef: r})
-		}
-		x.set("members", all)
-		if subnets, numbers := w.sharedSubnets(members); x.left == "" && subnets != nil {
-			x.set("subnet", subnetText(subnets))
-			for i, r := range members {
-				w.number[r] = numbers[i]
+			for _, v := range w.vlansOn(r) {
+				byID[w.nic(v).VLAN.ID] = append(byID[w.nic(v).VLAN.ID], v)
 			}
 		}
-		w.sharedMTU(x, members...)
-		out = append(out, x)
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			if subnets, _ := w.sharedSubnets(byID[id]); len(byID[id]) > 1 && subnets != nil {
+				x := w.network(names, byID[id])
+				x.comments = append(x.comments, fmt.Sprintf("guessed from the addresses: what is between these ports carries VLAN %d", id))
+				out = append(out, x)
+			}
+		}
 	}
 	return out
+}
+
+// network drafts the network of its members.
+func (w *writer) network(names map[string]bool, members []fabric.NICRef) *block {
+	slices.SortFunc(members, func(a, b fabric.NICRef) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.NIC, b.NIC)) })
+	name := members[0].NIC
+	if slices.ContainsFunc(members, func(r fabric.NICRef) bool { return r.NIC != name }) {
+		name = "segment"
+	}
+	x := w.shared("network", unique(names, name))
+	var all refs
+	for _, r := range members {
+		all = append(all, w.ref(r))
+	}
+	x.set("members", all)
+	if subnets, numbers := w.sharedSubnets(members); x.left == "" && subnets != nil {
+		x.set("subnet", subnetText(subnets))
+		for i, r := range members {
+			w.number[r] = numbers[i]
+		}
+	}
+	w.sharedMTU(x, members...)
+	return x
 }
 
 // sharedSubnets returns the subnets, one for each family, in which each member has exactly the address of its number.
@@ -312,6 +420,12 @@ func (w *writer) hosts() (out []*block) {
 		if len(h.Model.Sysctl) > 0 {
 			b.set("sysctl", settings(h.Model.Sysctl))
 		}
+		if h.Model.Memlock != "" {
+			b.set("memlock", quoted(h.Model.Memlock))
+		}
+		if class := w.hostClass(h); class != "" {
+			b.set("qos", class)
+		}
 		if h.User != "" && !w.oneUser() {
 			s := &block{kind: "ssh"}
 			s.set("user", quoted(h.User))
@@ -322,7 +436,7 @@ func (w *writer) hosts() (out []*block) {
 		}
 		for _, m := range h.Model.Routes {
 			x := &block{kind: "route", label: m.Name}
-			x.set("nic", ref{NICRef: fabric.NICRef{NIC: m.NIC.NIC}})
+			x.set("nic", refHere(h.Model, m.NIC))
 			w.route(x, m.Route)
 			b.blocks = append(b.blocks, x)
 		}
@@ -334,7 +448,7 @@ func (w *writer) hosts() (out []*block) {
 		}
 		for _, x := range h.Model.RXE {
 			in := &block{kind: "rxe", label: x.Name}
-			in.set("nic", ref{NICRef: fabric.NICRef{NIC: x.NIC.NIC}})
+			in.set("nic", refHere(h.Model, x.NIC))
 			if !x.Persist {
 				in.set("persist", text("false"))
 			}
@@ -382,13 +496,16 @@ func ncclBlock(n fabric.NCCL) *block {
 
 func (w *writer) nicBlock(h Host, n *fabric.NIC) *block {
 	at := fabric.NICRef{Host: h.Name, NIC: n.Name}
-	b := &block{kind: "nic", label: n.Name, comments: w.comments[at]}
+	b := &block{kind: n.Kind(), label: n.Name, comments: w.comments[at]}
 	for _, r := range h.Remarks {
 		if r.NIC == n.Name && !r.Left {
 			b.comments = append(b.comments, r.Text)
 		}
 	}
-	b.set("netdev", quoted(n.Netdev))
+	made(b, h.Model, n)
+	if n.Kind() == "nic" || n.Netdev != n.Name {
+		b.set("netdev", quoted(n.Netdev))
+	}
 	if !n.Up {
 		b.set("up", text("false"))
 	}
@@ -398,7 +515,7 @@ func (w *writer) nicBlock(h Host, n *fabric.NIC) *block {
 	case n.AddressesSet && !w.byLink[at]:
 		b.set("addresses", list(n.Addresses))
 	}
-	if n.MTU != 0 && !w.mtu[at] {
+	if n.MTU != 0 && !w.mtu[at] && w.outer(at) == at { // members have that of their bond
 		b.set("mtu", literal(cty.NumberIntVal(int64(n.MTU))))
 	}
 	if n.AcceptRA != nil {
@@ -410,11 +527,49 @@ func (w *writer) nicBlock(h Host, n *fabric.NIC) *block {
 	if len(n.Sysctl) > 0 {
 		b.set("sysctl", settings(n.Sysctl))
 	}
+	if n.QoS != nil && w.hostClass(h) == "" {
+		b.set("qos", w.class(n.QoS))
+	}
 	if !n.Persist {
 		b.set("persist", text("false"))
 	}
 	return b
 }
+
+// made adds what makes a NIC a bond or a VLAN.
+func made(b *block, h *fabric.Host, n *fabric.NIC) {
+	number := func(n int) text { return literal(cty.NumberIntVal(int64(n))) }
+	switch {
+	case n.Bond != nil:
+		var all refs
+		for _, r := range n.Bond.NICs {
+			all = append(all, refHere(h, r))
+		}
+		b.set("nics", all)
+		b.set("mode", quoted(n.Bond.Mode))
+		if n.Bond.LACPRate != "" {
+			b.set("lacp_rate", quoted(n.Bond.LACPRate))
+		}
+		if n.Bond.XmitHash != "" {
+			b.set("xmit_hash", quoted(n.Bond.XmitHash))
+		}
+		if n.Bond.MIIMon != usualMIIMon {
+			b.set("miimon", number(n.Bond.MIIMon))
+		}
+		if n.Bond.MinLinks != nil {
+			b.set("min_links", number(*n.Bond.MinLinks))
+		}
+	case n.VLAN != nil:
+		b.set("on", refHere(h, n.VLAN.On))
+		b.set("id", number(n.VLAN.ID))
+		if len(n.VLAN.PriorityMap) > 0 {
+			b.set("priority_map", byNumber(n.VLAN.PriorityMap))
+		}
+	}
+}
+
+// usualMIIMon is the miimon of a bond block that sets none.
+const usualMIIMon = 100
 
 func (w *writer) route(b *block, r fabric.Route) {
 	to := quoted(r.To.String())
@@ -441,7 +596,7 @@ const rulePriority = 10000
 
 func (w *writer) policy(h Host, p *fabric.PolicyRoute) *block {
 	b := &block{kind: "policy_route", label: p.Name}
-	b.set("nic", ref{NICRef: fabric.NICRef{NIC: p.NIC.NIC}})
+	b.set("nic", refHere(h.Model, p.NIC))
 	if p.From.IsValid() {
 		b.set("from", w.from(h, p))
 	}
@@ -472,7 +627,9 @@ func (w *writer) from(h Host, p *fabric.PolicyRoute) expr {
 			i = slices.IndexFunc(n.Addresses, func(a netip.Prefix) bool { return a.Addr().Is4() == of.four })
 		}
 		if i >= 0 && p.From == netip.PrefixFrom(n.Addresses[i].Addr(), n.Addresses[i].Addr().BitLen()) {
-			return ref{NICRef: fabric.NICRef{NIC: n.Name}, attr: of.attr}
+			out := refHere(h.Model, p.NIC)
+			out.attr = of.attr
+			return out
 		}
 	}
 	return quoted(p.From.String())
@@ -486,7 +643,7 @@ func (w *writer) text(hosts, rest []*block) []byte {
 	if len(w.in.Hosts) > 0 && w.in.Hosts[0].User != "" && w.oneUser() {
 		fmt.Fprintf(&p.Builder, "ssh {\n  user = %s\n}\n\n", string(quoted(w.in.Hosts[0].User)))
 	}
-	for _, b := range w.nccl() {
+	for _, b := range slices.Concat(w.classes, w.nccl()) {
 		p.block(b, "")
 		fmt.Fprintln(&p.Builder)
 	}

@@ -1,5 +1,7 @@
 package fabric
 
+import "slices"
+
 // Bond is what makes a NIC a bond: several NICs that act as one. The kernel makes the device.
 type Bond struct {
 	// The members: `[nic.p0, nic.p1]`. They have no addresses of their own, and take the bond's MTU and class of traffic. Across a direct
@@ -16,6 +18,11 @@ type Bond struct {
 	MIIMon int `ff:"miimon,min=1,max=10000,default=100"`
 	// How many members must work, so that an LACP bond has a carrier. Default: unchanged, 0 for a new bond, which means 1.
 	MinLinks *int `ff:"min_links,min=0,max=255"`
+}
+
+// Hashes reports whether the mode chooses the member of a packet by XmitHash.
+func (b *Bond) Hashes() bool {
+	return slices.Contains([]string{"balance-xor", "802.3ad", "balance-tlb"}, b.Mode)
 }
 
 // VLAN is what makes a NIC a VLAN: the tagged traffic of a NIC or bond. The kernel makes the device.
@@ -54,6 +61,17 @@ func (n *NIC) Kind() string {
 		return "vlan"
 	}
 	return "nic"
+}
+
+// Below returns the references of a bond to its members, or of a VLAN to what carries it.
+func (n *NIC) Below() []NICRef {
+	switch {
+	case n.Bond != nil:
+		return n.Bond.NICs
+	case n.VLAN != nil:
+		return []NICRef{n.VLAN.On}
+	}
+	return nil
 }
 
 // Members returns the NICs of a bond, in their order; none if the NIC is not a bond.

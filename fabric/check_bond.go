@@ -3,7 +3,6 @@ package fabric
 import (
 	"cmp"
 	"fmt"
-	"slices"
 )
 
 // kernelMTU is the MTU of a new bond (ETH_DATA_LEN of include/uapi/linux/if_ether.h).
@@ -44,9 +43,6 @@ func (c *checker) reference(r NICRef) string {
 // onlyLACP are the attributes that only LACP uses.
 var onlyLACP = []string{"lacp_rate", "min_links"}
 
-// hashing are the modes that choose the member of a packet by xmit_hash.
-var hashing = []string{"balance-xor", "802.3ad", "balance-tlb"}
-
 func (c *checker) checkBond(h *Host, n *NIC, bonds map[NICRef]*NIC) {
 	if len(n.Bond.NICs) == 0 {
 		c.errorf(n.At("nics"), "Bond without NICs", "Bond %s of host %s has no member. Write nics = [nic.p0, nic.p1].", n.Name, h.Name)
@@ -57,7 +53,7 @@ func (c *checker) checkBond(h *Host, n *NIC, bonds map[NICRef]*NIC) {
 				attr, n.Name, n.Bond.Mode, attr)
 		}
 	}
-	if _, set := n.AttrPos["xmit_hash"]; set && !slices.Contains(hashing, n.Bond.Mode) {
+	if _, set := n.AttrPos["xmit_hash"]; set && !n.Bond.Hashes() {
 		c.errorf(n.At("xmit_hash"), "Setting that the mode does not use", "Bond %s has mode = %q, which does not choose a member by xmit_hash. Remove it.",
 			n.Name, n.Bond.Mode)
 	}

@@ -27,7 +27,7 @@ var ifupdown = &Manager{
 		}
 		return out
 	},
-	Check: checkIfupdown,
+	Stanzas: ifupdownStanzas, Check: checkIfupdown,
 }
 
 // ifupdownDetect claims the links that have a stanza in interfaces(5). On desktops, ifupdown often has a stanza for

@@ -22,8 +22,8 @@ var netplan = &Manager{
 	Made:   func(behind *Behind, file string) bool { return strings.HasPrefix(file, behind.output()) },
 	Folder: netplanFolder,
 	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
-	Holds: func(l Link, text string) bool { return slices.Contains(netplanNamed(text), l.Link.Name) },
-	Check: checkNetplan, Reload: []string{"netplan", "generate"},
+	Holds:   func(l Link, text string) bool { return slices.Contains(netplanNamed(text), l.Link.Name) },
+	Stanzas: netplanStanzas, Check: checkNetplan, Reload: []string{"netplan", "generate"},
 	Reports: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After },
 	Restarts: func(_, text string) bool {
 		return strings.Contains(text, "\n  bonds:\n") || strings.Contains(text, "\n  vlans:\n")

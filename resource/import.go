@@ -27,15 +27,24 @@ type Draft struct {
 type Remark struct {
 	NIC string `json:"nic,omitempty"` // the block that it is about; "": the host
 	// Left says that the remark is about something that is on the host, and not in the model.
-	Left bool   `json:"left,omitempty"`
-	Text string `json:"text"`
+	Left bool `json:"left,omitempty"`
+	// Before says that the remark is what a person must do before the first apply.
+	Before bool   `json:"before,omitempty"`
+	Text   string `json:"text"`
 }
 
 // Leave remarks on something that the model does not hold.
-func (d *Draft) Leave(nic, text string) { d.Remarks = append(d.Remarks, Remark{nic, true, text}) }
+func (d *Draft) Leave(nic, text string) {
+	d.Remarks = append(d.Remarks, Remark{NIC: nic, Left: true, Text: text})
+}
 
 // Note remarks on something in the model.
-func (d *Draft) Note(nic, text string) { d.Remarks = append(d.Remarks, Remark{nic, false, text}) }
+func (d *Draft) Note(nic, text string) { d.Remarks = append(d.Remarks, Remark{NIC: nic, Text: text}) }
+
+// First remarks on what a person must do before the first apply.
+func (d *Draft) First(nic, text string) {
+	d.Remarks = append(d.Remarks, Remark{NIC: nic, Before: true, Text: text})
+}
 
 // NIC returns the draft's NIC on the link of that index; nil if there is none.
 func (d *Draft) NIC(index int) *fabric.NIC {

@@ -8,6 +8,8 @@ type Imported struct {
 	Networks int      `json:"networks"`
 	// LeftOut says why blocks became comments.
 	LeftOut []string `json:"left_out,omitempty"`
+	// Before lists what a person must do on the hosts before the first apply.
+	Before []string `json:"before_first_apply,omitempty"`
 }
 
 // ImportJSON prints an import as JSON.

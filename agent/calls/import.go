@@ -42,6 +42,13 @@ func (r ImportResult) Check() error {
 		}
 		nics[n.Name] = true
 	}
+	for _, n := range r.Host.NICs {
+		for _, m := range n.Below() {
+			if m.NIC == "" || !nics[m.NIC] {
+				return errors.New("its answer has a bond or VLAN on a NIC that it does not have")
+			}
+		}
+	}
 	for _, x := range r.Host.RXE {
 		if x == nil || !fabric.IsName(x.Name) || !nics[x.NIC.NIC] {
 			return errors.New("its answer has an RDMA device of an impossible name, or on a NIC that it does not have")

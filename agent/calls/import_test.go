@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -14,8 +15,10 @@ func TestADraftRefersToItsOwnNICs(t *testing.T) {
 			"route":        {Routes: []*fabric.MainRoute{{Name: "r", NIC: fabric.NICRef{NIC: name}}}},
 			"policy_route": {Policy: []*fabric.PolicyRoute{{Name: "r", NIC: fabric.NICRef{NIC: name}}}},
 			"rxe":          {RXE: []*fabric.RXE{{Name: "rxe0", NIC: fabric.NICRef{NIC: name}}}},
+			"bond":         {NICs: []*fabric.NIC{{Name: "b", Netdev: "b", Bond: &fabric.Bond{NICs: []fabric.NICRef{{NIC: cmp.Or(name, "rail0")}}}}}},
+			"vlan":         {NICs: []*fabric.NIC{{Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: cmp.Or(name, "rail0")}}}}},
 		} {
-			h.NICs = []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}}
+			h.NICs = append(h.NICs, &fabric.NIC{Name: "rail0", Netdev: "eth0"})
 			if err := (ImportResult{Host: h}).Check(); (err == nil) != own {
 				t.Errorf("%s on %q: %v", what, name, err)
 			}

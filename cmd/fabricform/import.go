@@ -206,10 +206,13 @@ func (a *app) writeImport(from *fabric.Fabric, dir string, in draft.Input, snaps
 		return err
 	}
 	if a.asJSON {
-		return a.out.ImportJSON(view.Imported{Files: []string{path}, Hosts: len(f.Hosts), Links: len(f.Links), Networks: len(f.Networks), LeftOut: left})
+		return a.out.ImportJSON(view.Imported{Files: []string{path}, Hosts: len(f.Hosts), Links: len(f.Links), Networks: len(f.Networks), LeftOut: left, Before: toDo(in)})
 	}
 	for _, why := range left {
 		a.out.Linef("! left out: %s", why)
+	}
+	for _, what := range toDo(in) {
+		a.out.Linef("! %s", what)
 	}
 	if in.Origin != "" {
 		a.out.Linef("Wrote %s: %s.", path, view.Count(len(f.Hosts), "host"))
@@ -218,6 +221,22 @@ func (a *app) writeImport(from *fabric.Fabric, dir string, in draft.Input, snaps
 	a.out.Linef("Wrote %s: %s, %s, %s. Compare it with the hosts: %s", path, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
 		view.Count(len(f.Networks), "network"), fabric.Invocation{Path: dir, Dir: a.dir, Flags: a.labFlagOf(from, f)}.Hint("plan"))
 	return nil
+}
+
+// toDo lists what a person must do on the hosts before the first apply, each once with the hosts that it is about.
+func toDo(in draft.Input) (out []string) {
+	hosts := map[string][]string{}
+	for _, h := range in.Hosts {
+		for _, r := range h.Remarks {
+			if r.Before {
+				hosts[r.Text] = append(hosts[r.Text], h.Name)
+			}
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(hosts)) {
+		out = append(out, strings.Join(hosts[text], ", ")+": "+text)
+	}
+	return out
 }
 
 // labFlagOf returns -lab for another fabric than the one of the command line: with the lab's name, unless that is also the other fabric's.

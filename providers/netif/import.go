@@ -19,10 +19,11 @@ import (
 const ethernetMTU = 1500
 
 // Import drafts the NICs of the host: Ethernet ports that are up or have a setting, without those that carry the operator's connection.
-// Their names are rail0, rail1, …, in the order of PCI.
+// Their names are rail0, rail1, …, in the order of PCI. Bonds and VLANs of them follow.
 func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 	links := slices.Clone(d.Snapshot.Links)
 	slices.SortStableFunc(links, func(a, b host.Link) int { return cmp.Or(cmp.Compare(a.PCI, b.PCI), natural(a.Name, b.Name)) })
+	made := map[string][]host.Link{}
 	for _, l := range links {
 		mac, err := net.ParseMAC(l.MAC)
 		switch {
@@ -30,6 +31,9 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 			continue
 		case slices.Contains(d.Snapshot.Management.Devices, l.Name):
 			d.Leave("", l.Name+" carries your connection: it is never imported")
+			continue
+		case l.Kind == KindBond || l.Kind == KindVLAN:
+			made[l.Kind] = append(made[l.Kind], l)
 			continue
 		case l.Kind != "" && (l.Kind != "veth" || !d.Snapshot.System.Lab):
 			d.Leave("", fmt.Sprintf("%s is a %s: not imported", l.Name, l.Kind))
@@ -50,7 +54,7 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 		}
 		d.Host.NICs = append(d.Host.NICs, n)
 	}
-	return nil
+	return draftMade(ctx, r, d, made)
 }
 
 // drafted fills a NIC from its link. set reports whether it has any setting of its own.
@@ -62,10 +66,11 @@ func drafted(ctx context.Context, r host.Reader, d *resource.Draft, n *fabric.NI
 	if err := draftSysctls(ctx, r, d, n, l); err != nil {
 		return false, err
 	}
-	if master := d.Snapshot.LinkByIndex(l.Master); l.Master != 0 && master != nil {
+	if master := d.Snapshot.LinkByIndex(l.Master); l.Master != 0 && master != nil && master.Kind != KindBond {
 		d.Leave(n.Name, fmt.Sprintf("it is a member of %s, a %s, which is not imported", master.Name, master.Kind))
 	}
-	return n.MTU != 0 || n.AddressesSet || len(n.Sysctl) > 0 || n.IPv6LinkLocal != "keep" ||
+	carries := slices.ContainsFunc(d.Snapshot.Links, func(o host.Link) bool { return o.Kind == KindVLAN && o.Parent == l.Index })
+	return carries || n.MTU != 0 || n.AddressesSet || len(n.Sysctl) > 0 || n.IPv6LinkLocal != "keep" ||
 		slices.ContainsFunc(d.Snapshot.Routes, func(o host.Route) bool { return o.OutIndex == l.Index && o.Protocol != protocolKernel }), nil
 }
 

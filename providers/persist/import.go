@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
@@ -23,7 +25,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		c, claimed := claims[n.Netdev]
 		switch {
 		case d.Persist && claimed:
-			d.Note(n.Name, fmt.Sprintf("before the first apply, remove %s from %s, a file of %s", n.Netdev, c.File, c.Manager))
+			d.First(n.Name, "before the first apply, "+netmanager.Removal(ctx, r, n.Netdev, c))
 		case d.Persist:
 		case claimed:
 			n.Persist = false
@@ -32,6 +34,11 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 			n.Persist = false
 			d.Note(n.Name, "not persistent: no file of the host configures it, so that a reboot loses this")
 		}
+	}
+	if limit, file := memlockNow(ctx, r); limit != "" && d.Persist {
+		d.Host.Memlock = limit
+	} else if limit != "" {
+		d.Leave("", fmt.Sprintf("memlock = %q: %s sets it and keeps it", limit, file))
 	}
 	if d.Persist {
 		return nil
@@ -44,4 +51,42 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	}
 	d.Host.Sysctl = nil
 	return nil
+}
+
+// memlockNow returns the limit of locked memory that pam_limits gives to every user's logins, as a host block declares it, and the file that
+// says so (limits.conf(5): the last line counts, and numbers are KiB); "" if it raises none.
+func memlockNow(ctx context.Context, r host.Reader) (limit, file string) {
+	const folder = "/etc/security"
+	files := []string{folder + "/limits.conf"}
+	names, _ := r.ReadDir(ctx, folder+"/limits.d") // there may be no such folder
+	slices.Sort(names)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".conf") {
+			files = append(files, folder+"/limits.d/"+name)
+		}
+	}
+	var soft, hard string
+	for _, path := range files {
+		for line := range strings.Lines(host.Text(ctx, r, path)) {
+			line, _, _ = strings.Cut(line, "#")
+			w := strings.Fields(line)
+			if len(w) != 4 || w[0] != "*" || w[2] != "memlock" {
+				continue
+			}
+			file = path
+			if w[1] != "hard" {
+				soft = w[3]
+			}
+			if w[1] != "soft" {
+				hard = w[3]
+			}
+		}
+	}
+	if slices.Contains([]string{"unlimited", "infinity", "-1"}, soft) && slices.Contains([]string{"unlimited", "infinity", "-1"}, hard) {
+		return "unlimited", file
+	}
+	if kib, err := strconv.ParseUint(soft, 10, 40); err == nil && soft == hard {
+		return strconv.FormatUint(kib*1024, 10), file
+	}
+	return "", ""
 }

@@ -42,6 +42,11 @@ func TestNothingIsKeptOfADeviceThatIsNotPersistent(t *testing.T) {
 
 // TestAnImportLeavesBootsToWhoDoesThem: with its reason, unless the files are to keep what they declare.
 func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
+	files := map[string]string{
+		"/etc/netplan/99-hand.yaml":        "network:\n  ethernets:\n    eth1:\n      mtu: 9000\n\n      addresses: [10.0.0.1/24]\n    eth2: {}\n",
+		"/etc/security/limits.conf":        "#*  soft memlock 1\n* soft memlock 64\n* hard memlock 64\nroot - memlock 7\n",
+		"/etc/security/limits.d/rdma.conf": "* - memlock unlimited # of the NICs' vendor\n",
+	}
 	draft := func(persist bool) *resource.Draft {
 		_, h := soft(true, true)
 		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true})
@@ -49,14 +54,15 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 		snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
 		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/etc/netplan/99-hand.yaml", Exact: true}}})
 		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
-		if err := (provider{}).Import(t.Context(), nil, d); err != nil {
+		if err := (provider{}).Import(t.Context(), machine(t, files), d); err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
 	d := draft(false)
-	if d.Host.NICs[0].Persist || d.Host.NICs[1].Persist || d.Host.RXE[0].Persist || d.Host.Sysctl != nil || len(d.Remarks) != 3 ||
-		d.Remarks[0] != (resource.Remark{NIC: "rail0", Text: "not persistent here: /etc/netplan/99-hand.yaml configures it, a file of netplan"}) || !d.Remarks[2].Left {
+	if d.Host.NICs[0].Persist || d.Host.NICs[1].Persist || d.Host.RXE[0].Persist || d.Host.Sysctl != nil || d.Host.Memlock != "" || len(d.Remarks) != 4 ||
+		d.Remarks[0] != (resource.Remark{NIC: "rail0", Text: "not persistent here: /etc/netplan/99-hand.yaml configures it, a file of netplan"}) || !d.Remarks[2].Left ||
+		d.Remarks[2].Text != `memlock = "unlimited": /etc/security/limits.d/rdma.conf sets it and keeps it` || !d.Remarks[3].Left {
 		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
 	}
 	if got := Desired(&fabric.Fabric{Name: "f"}, d.Host); len(got) > 0 {
@@ -64,7 +70,7 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 	}
 	d = draft(true)
 	if !d.Host.NICs[0].Persist || !d.Host.NICs[1].Persist || !d.Host.RXE[0].Persist || len(d.Host.Sysctl) != 1 || len(d.Remarks) != 1 ||
-		!strings.Contains(d.Remarks[0].Text, "remove eth1 from /etc/netplan/99-hand.yaml") {
+		d.Host.Memlock != "unlimited" || !d.Remarks[0].Before || d.Remarks[0].Text != "before the first apply, remove lines 3 to 6 of /etc/netplan/99-hand.yaml, a file of netplan" {
 		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
 	}
 }

@@ -60,10 +60,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 		if q == nil || n.Bond != nil || n.VLAN != nil { // a class belongs to ports, which have that of the bond or VLAN above
 			continue
 		}
-		tos, _ := q.TrafficClass()
-		s := Spec{On: facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}, Class: q.Name, DSCP: q.DSCP,
-			Priority: q.Priority, PFC: q.PFC, ECN: q.ECN, Trust: q.Trust, CNPDSCP: q.CNPDSCP, ETS: q.ETS, Buffer: q.Buffer, Pause: q.Pause,
-			RDMACM: q.RDMACM, TOS: tos}
+		s := specOf(facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}, q)
 		// The NIC comes first: its link is left out if the other end is missing, and a class at one end only loses packets.
 		after := []resource.Addr{{Host: h.Name, Kind: "nic", Name: n.Name}}
 		for _, x := range h.RXE {
@@ -74,6 +71,13 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 		out = append(out, resource.New(h.Name, Kind, n.Name, q.Pos, s, after...))
 	}
 	return out
+}
+
+// specOf is the spec of a class on one NIC.
+func specOf(on facts.Selector, q *fabric.QoS) Spec {
+	tos, _ := q.TrafficClass()
+	return Spec{On: on, Class: q.Name, DSCP: q.DSCP, Priority: q.Priority, PFC: q.PFC, ECN: q.ECN, Trust: q.Trust, CNPDSCP: q.CNPDSCP, ETS: q.ETS, Buffer: q.Buffer,
+		Pause: q.Pause, RDMACM: q.RDMACM, TOS: tos}
 }
 
 type provider struct{}

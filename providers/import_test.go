@@ -1,0 +1,251 @@
+package providers
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/draft"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// running is a host that somebody configured by hand.
+type running struct {
+	host.Reader
+	links  []host.Link
+	addrs  []host.Addr
+	routes []host.Route
+	rules  []host.Rule
+	files  map[string]string
+}
+
+func (h *running) Links(context.Context) ([]host.Link, error)   { return h.links, nil }
+func (h *running) Addrs(context.Context) ([]host.Addr, error)   { return h.addrs, nil }
+func (h *running) Routes(context.Context) ([]host.Route, error) { return h.routes, nil }
+func (h *running) Rules(context.Context) ([]host.Rule, error)   { return h.rules, nil }
+func (h *running) ReadFile(_ context.Context, path string) ([]byte, error) {
+	if text, has := h.files[path]; has {
+		return []byte(text), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (h *running) ReadDir(_ context.Context, path string) (names []string, err error) {
+	for file := range h.files {
+		if rest, below := strings.CutPrefix(file, path+"/"); below {
+			name, _, _ := strings.Cut(rest, "/")
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return nil, fs.ErrNotExist
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+func (*running) Readlink(context.Context, string) (string, error)   { return "", fs.ErrNotExist }
+func (*running) Sysctl(context.Context, string) (string, error)     { return "", fs.ErrNotExist }
+func (*running) DCB(context.Context, []byte) ([]byte, error)        { return nil, host.ErrUnsupported }
+func (*running) Pause(context.Context, int) ([]byte, error)         { return nil, host.ErrUnsupported }
+func (*running) Records(context.Context) (map[string][]byte, error) { return nil, nil }
+func (*running) Stat(context.Context, string) (host.FileStat, error) {
+	return host.FileStat{}, fs.ErrNotExist
+}
+
+func (*running) Inquire(context.Context, string, ...string) (host.Answer, error) {
+	return host.Answer{}, host.ErrNoProgram
+}
+
+// add adds a device with its addresses, and returns its index.
+func (h *running) add(l host.Link, addresses ...string) int {
+	l.Index = len(h.links) + 1
+	if l.MAC == "" {
+		l.MAC = fmt.Sprintf("02:00:00:00:00:%02x", l.Index)
+	}
+	h.links = append(h.links, l)
+	for _, a := range addresses {
+		h.addrs = append(h.addrs, host.Addr{Index: l.Index, Prefix: netip.MustParsePrefix(a)})
+	}
+	return l.Index
+}
+
+// imported imports the host, loads the files, and fails unless its plan is empty.
+func (h *running) imported(t *testing.T) (text string, d *resource.Draft) {
+	t.Helper()
+	snap, err := Kinds().Gather(t.Context(), h, resource.Query{Connection: facts.Connection{None: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Kinds().Import(t.Context(), h, snap, false); err != nil {
+		t.Fatal(err)
+	}
+	raw := draft.Write(draft.Input{Fabric: "imported", Hosts: []draft.Host{{Name: "a", Asked: "a", Model: d.Host, Remarks: d.Remarks}}})
+	text = string(raw)
+	const path = "/nowhere/fabric.hcl"
+	f, _, diags := config.Load(path, config.Options{Overlay: map[string][]byte{path: raw}})
+	if diags.HasErrors() {
+		t.Fatalf("%v in\n%s", diags, text)
+	}
+	if formatted := string(hclwrite.Format(raw)); formatted != text {
+		t.Errorf("fmt would change it to\n%s", formatted)
+	}
+	want := Desired(f, f.Hosts[0])
+	now, err := Kinds().Gather(t.Context(), h, resource.Query{Connection: facts.Connection{None: true}, Resources: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := planner.Make(f.Name, Kinds(), []planner.HostInput{{Name: "a", Snapshot: now, Resources: want}})
+	for _, x := range p.Hosts[0].Actions {
+		t.Errorf("the plan has %s: %+v", x.Resource.Addr, x.Changes)
+	}
+	for _, problem := range p.Hosts[0].Problems {
+		t.Errorf("the plan has the problem %+v", problem)
+	}
+	if t.Failed() {
+		t.Fatal(text)
+	}
+	return text, d
+}
+
+// TestHandMadeBondsAndVLANsPlanEmpty: 200 hosts with random bonds and VLANs, which files can declare, are imported as they are.
+func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 22))
+		pick := func(of ...string) string { return of[r.IntN(len(of))] }
+		mtu := func() int { return []int{1500, 4200, 9000}[r.IntN(3)] }
+		h := &running{}
+		h.add(host.Link{Name: "lo", Loopback: true, Up: true, MTU: 65536})
+		bonds, vlans := 0, 0
+		for group := range 1 + r.IntN(3) {
+			of, low := 0, mtu()
+			if r.IntN(2) == 0 {
+				mode := pick("balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb")
+				bonds++
+				of = h.add(host.Link{Name: pick("bond", "b.", "rail") + fmt.Sprint(group), Kind: "bond", Up: true, MTU: low, Bond: &host.Bond{Mode: mode,
+					LACPRate: pick("slow", "fast"), XmitHash: pick("layer2", "layer3+4", "vlan+srcmac"), MIIMon: 1 + r.IntN(200), MinLinks: r.IntN(2)}})
+			}
+			carrier := of
+			for i := range 1 + r.IntN(3) {
+				at := h.add(host.Link{Name: fmt.Sprintf("eth%d%d", group, i), PCI: fmt.Sprintf("0000:%02x:00.0", r.IntN(250)), Master: of, Up: true, MTU: low})
+				if carrier == 0 {
+					carrier = at
+				}
+			}
+			if r.IntN(2) == 0 {
+				h.addrs = append(h.addrs, host.Addr{Index: carrier, Prefix: netip.MustParsePrefix(fmt.Sprintf("10.%d.0.1/24", group))})
+			}
+			for i := range r.IntN(3) {
+				vlans++
+				v := host.Link{Name: fmt.Sprintf("%s.%d", h.links[carrier-1].Name, 100+i), Kind: "vlan", Parent: carrier, Up: r.IntN(4) > 0, MTU: min(low, mtu()),
+					VLAN: &host.VLAN{ID: 100 + i, Protocol: "802.1q", Egress: map[int]int{r.IntN(8): r.IntN(8)}}}
+				subnet := fmt.Sprintf("10.%d.%d", group, 10+i)
+				at := h.add(v, subnet+".1/24")
+				if v.Up && r.IntN(2) == 0 {
+					table := 100 + 10*group + i
+					h.routes = append(h.routes, host.Route{Table: table, Dst: netip.MustParsePrefix("10.200.0.0/16"), Via: netip.MustParseAddr(subnet + ".254"), OutIndex: at, Protocol: 4, Type: 1},
+						host.Route{Table: 254, Dst: netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 100+10*group+i)), Via: netip.MustParseAddr(subnet + ".254"), OutIndex: at, Protocol: 3, Type: 1})
+					h.rules = append(h.rules, host.Rule{Family: 2, Priority: 10000 + table, Table: table, From: netip.MustParsePrefix(subnet + ".1/32")})
+				}
+			}
+		}
+		text, d := h.imported(t)
+		if got := strings.Count(text, "\n  bond "); got != bonds {
+			t.Fatalf("seed %d: %d bonds, want %d; %+v in\n%s", seed, got, bonds, d.Remarks, text)
+		}
+		if got := strings.Count(text, "\n  vlan "); got != vlans {
+			t.Fatalf("seed %d: %d VLANs, want %d; %+v in\n%s", seed, got, vlans, d.Remarks, text)
+		}
+		if len(d.Host.Policy) != len(h.rules) || len(d.Host.Routes) != len(h.rules) {
+			t.Fatalf("seed %d: %d of %d rules, and %d routes in\n%s", seed, len(d.Host.Policy), len(h.rules), len(d.Host.Routes), text)
+		}
+	}
+}
+
+// TestDevicesThatNoBlockMakesAreComments with the reason, and their parts stay NICs with an empty plan.
+func TestDevicesThatNoBlockMakesAreComments(t *testing.T) {
+	lacp := host.Bond{Mode: "802.3ad", LACPRate: "slow", XmitHash: "layer2", MIIMon: 100}
+	bond := func(change func(b *host.Bond)) *host.Bond {
+		b := lacp
+		if change != nil {
+			change(&b)
+		}
+		return &b
+	}
+	for name, c := range map[string]struct {
+		make func(h *running) // beside eth0, whose index is 1, and eth1
+		says string
+	}{
+		"no check of carriers": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.MIIMon = 0 })})
+		}, "bond0 is a bond that is not imported: its miimon is 0, and that of a bond block is from 1 to 10000: to import it, set it before, `ip link set bond0 type bond miimon 100`"},
+		"no members": {func(h *running) { h.add(host.Link{Name: "bond0", Kind: "bond", MTU: 1500, Bond: bond(nil)}) }, "it has no members"},
+		"a mode of a newer kernel": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.Mode = "7" })})
+		}, `there is no mode "7" in a bond block`},
+		"a member that is down": {func(h *running) {
+			h.links[0].Up, h.links[0].MTU = false, 9000
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 9000, Bond: bond(nil)})
+		}, "its member eth0 is down"},
+		"a member with an address": {func(h *running) {
+			h.addrs = append(h.addrs, host.Addr{Index: 1, Prefix: netip.MustParsePrefix("10.0.0.1/24")})
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(nil)})
+		}, "its member eth0 has addresses of its own"},
+		"a member with another MTU": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 9000, Bond: bond(nil)})
+		}, "its MTU is 9000, and that of its member eth0 is 1500"},
+		"a member that is a bridge": {func(h *running) {
+			at := h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(nil)})
+			h.add(host.Link{Name: "br0", Kind: "bridge", Up: true, MTU: 1500, Master: at})
+		}, "its member br0 is not imported"},
+		"more links than members": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.MinLinks = 2 })})
+		}, "its min_links is 2, but it has only 1 member"},
+		"a service VLAN": {func(h *running) {
+			h.add(host.Link{Name: "eth0.7", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 7, Protocol: "802.1ad"}})
+		}, "eth0.7 is a vlan that is not imported: its protocol is 802.1ad, and that of a vlan block is 802.1q"},
+		"a VLAN on a VLAN": {func(h *running) {
+			at := h.add(host.Link{Name: "eth0.7", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 7, Protocol: "802.1q"}})
+			h.add(host.Link{Name: "q", Kind: "vlan", Parent: at, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 8, Protocol: "802.1q"}})
+		}, "q is a vlan that is not imported: eth0.7, which carries it, is a VLAN itself"},
+		"a VLAN on a bridge": {func(h *running) {
+			at := h.add(host.Link{Name: "br0", Kind: "bridge", Up: true, MTU: 1500})
+			h.add(host.Link{Name: "v", Kind: "vlan", Parent: at, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 8, Protocol: "802.1q"}})
+		}, "br0, which carries it, is not imported"},
+		"a VLAN on a member": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(nil)})
+			h.add(host.Link{Name: "v", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 8, Protocol: "802.1q"}})
+		}, "bond0 is a bond that is not imported: its member eth0 carries VLAN v"},
+		"a priority above 7": {func(h *running) {
+			h.add(host.Link{Name: "v", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 8, Protocol: "802.1q", Egress: map[int]int{9: 1, 3: 4}}})
+		}, "priority map 3:4 9:1: that of a vlan block has only the kernel's priorities from 0 to 7"},
+		"a map of received packets": {func(h *running) {
+			h.add(host.Link{Name: "v", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 8, Protocol: "802.1q"}})
+			h.files = map[string]string{"/proc/net/vlan/v": "v  VID: 8\nDevice: eth0\nINGRESS priority mappings: 0:0  1:0  2:0  3:5  4:0  5:0  6:0 7:0\n EGRESS priority mappings: \n"}
+		}, "v: ingress map 3:5: a vlan block has only the map of sent packets"},
+		"an option that no block has": {func(h *running) {
+			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.Mode = "active-backup" })})
+			h.files = map[string]string{"/sys/class/net/bond0/bonding/primary": "eth0\n", "/sys/class/net/bond0/bonding/ad_select": "stable 0\n"}
+		}, "bond0: primary = eth0: a bond block does not have this option"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &running{}
+			h.add(host.Link{Name: "eth0", PCI: "0000:01:00.0", Up: true, MTU: 1500})
+			h.add(host.Link{Name: "eth1", PCI: "0000:02:00.0", Up: true, MTU: 1500})
+			c.make(h)
+			if text, _ := h.imported(t); !strings.Contains(text, c.says) || strings.Count(text, "not imported")+strings.Count(text, "bond block does")+strings.Count(text, "vlan block has") == 0 {
+				t.Errorf("%q is not in\n%s", c.says, text)
+			}
+		})
+	}
+}
