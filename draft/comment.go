@@ -8,16 +8,19 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // clean makes one line of a text for a comment.
 func clean(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !fabric.Prints(r) }), " ")
 }
 
 // CommentOut turns the innermost block that has the line into a comment, with the reason above it: of a host's blocks the nested one,
 // never the host itself, and for a NIC the link or network that names it. It returns nil if there is no such block. key is that of
-// Input.Left for a link, a network, or a NIC that none of them names; "" for others.
+// Input.Left for a link, a network, a NIC that none of them names, or a variable of NCCL; "" for others.
 func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 	f, diags := hclsyntax.ParseConfig(src, "", hcl.InitialPos)
 	if diags.HasErrors() {
@@ -32,6 +35,8 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 		within := b.Range().Start.Line <= line && line <= b.CloseBraceRange.End.Line
 		switch {
 		case !within:
+		case b.Type == "nccl" && variable(b, line) != "":
+			return nil, "env ." + variable(b, line)
 		case b.Type == "link" || b.Type == "network" || b.Type == "nccl":
 			found = b
 		case b.Type == "host":
@@ -41,6 +46,8 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 					if found = over(src, body, b.Labels, in); found == nil {
 						key = "nic " + strings.Join(slices.Concat(b.Labels, in.Labels), ".")
 					}
+				case inside && in.Type == "nccl" && variable(in, line) != "":
+					return nil, "env " + b.Labels[0] + "." + variable(in, line)
 				case inside && in.Type != "ssh":
 					found = in
 				}
@@ -54,6 +61,25 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 		key = found.Type + " " + strings.Join(found.Labels, " ")
 	}
 	return commented(src, found, why), key
+}
+
+// variable returns the variable of NCCL in that line of a nccl block; "" if there is none.
+func variable(nccl *hclsyntax.Block, line int) string {
+	attr := nccl.Body.Attributes["env"]
+	if attr == nil {
+		return ""
+	}
+	m, is := attr.Expr.(*hclsyntax.ObjectConsExpr)
+	if !is {
+		return ""
+	}
+	for _, item := range m.Items {
+		name, diags := item.KeyExpr.Value(nil)
+		if item.KeyExpr.Range().Start.Line <= line && line <= item.ValueExpr.Range().End.Line && !diags.HasErrors() && name.Type() == cty.String {
+			return name.AsString()
+		}
+	}
+	return ""
 }
 
 // over returns the link or network that names the NIC.

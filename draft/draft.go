@@ -36,7 +36,8 @@ type Input struct {
 	Report *cabling.Report
 	NCCL   []string // remarks on the settings of NCCL
 	// Left is what no file can declare, and why. A link or network, such as "link a-b-rail0", is written as a comment, and its NICs declare
-	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses.
+	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses. A variable of NCCL, such as "env a.NCCL_DEBUG", or
+	// "env .NCCL_DEBUG" if all hosts have the same settings, is left out.
 	Left map[string]string
 	Flat bool // no block is folded, so that each has a line of its own
 	// Origin says where the hosts come from, for the first comment; "": they were read.
@@ -444,7 +445,7 @@ func (w *writer) hosts() (out []*block) {
 			b.blocks = append(b.blocks, w.policy(h, p))
 		}
 		if !w.oneNCCL() && h.Model.NCCL.Env != nil {
-			b.blocks = append(b.blocks, ncclBlock(h.Model.NCCL))
+			b.blocks = append(b.blocks, w.ncclBlock(h.Name, h.Model.NCCL))
 		}
 		for _, x := range h.Model.RXE {
 			in := &block{kind: "rxe", label: x.Name}
@@ -477,15 +478,23 @@ func (w *writer) nccl() []*block {
 	if len(w.in.Hosts) == 0 || !w.oneNCCL() || w.in.Hosts[0].Model.NCCL.Env == nil {
 		return nil
 	}
-	b := ncclBlock(w.in.Hosts[0].Model.NCCL)
+	b := w.ncclBlock("", w.in.Hosts[0].Model.NCCL)
 	b.comments = append(b.comments, w.in.NCCL...)
 	return []*block{b}
 }
 
-func ncclBlock(n fabric.NCCL) *block {
+// ncclBlock is the block of a host; "" for the one of all hosts.
+func (w *writer) ncclBlock(host string, n fabric.NCCL) *block {
 	b := &block{kind: "nccl"}
-	if len(n.Env) > 0 {
-		b.set("env", settings(n.Env))
+	vars := maps.Clone(n.Env)
+	for _, name := range slices.Sorted(maps.Keys(n.Env)) {
+		if why := w.in.Left["env "+host+"."+name]; why != "" {
+			delete(vars, name)
+			b.comments = append(b.comments, fmt.Sprintf("%s is left out: %s", name, why))
+		}
+	}
+	if len(vars) > 0 {
+		b.set("env", settings(vars))
 	}
 	if n.Write != nil {
 		b.comments = append(b.comments, "somebody else wrote the file: write = false leaves it to them")

@@ -213,3 +213,87 @@ func TestBlocksThatFoldStandOnce(t *testing.T) {
 		t.Errorf("%d NICs, %d routes", len(h.NICs), len(h.Routes))
 	}
 }
+
+// TestCommentsHoldNoInvisibleText: what a host says stays within its line, and what has no ink is gone.
+func TestCommentsHoldNoInvisibleText(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\nb\tc":                "a b c",
+		"a\u2028b\u202ec\u200bd": "a b c d",
+		"a\u3164\u115f\u2800b":   "a b",
+		"\x1b[31mred\x00":        "[31mred",
+		"nic – rail0":            "nic – rail0",
+		"\u1160":                 "",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestAVariableThatIsWrongIsLeftOutAlone: the others stay.
+func TestAVariableThatIsWrongIsLeftOutAlone(t *testing.T) {
+	const text = "nccl {\n  env = {\n    NCCL_A = \"1\"\n    NCCL_B = \"2\"\n  }\n  write = false\n}\nhost \"a\" {\n  nccl {\n    env = {\n      NCCL_C = \"3\"\n    }\n  }\n}\n"
+	for line, want := range map[int]string{3: "env .NCCL_A", 4: "env .NCCL_B", 11: "env a.NCCL_C"} {
+		if got, key := commentOut(text, line, "why"); got != "" || key != want {
+			t.Errorf("line %d: %q, %q", line, key, got)
+		}
+	}
+	if got, key := commentOut(text, 6, "why"); key != "" || !strings.HasPrefix(got, "# Left out: why\n# nccl {") {
+		t.Errorf("another attribute: %q, %q", key, got)
+	}
+	for _, both := range []bool{true, false} {
+		in := Input{Fabric: "f", Left: map[string]string{"env .NCCL_B": "it is\nwrong", "env a.NCCL_B": "it is\nwrong"}}
+		for i, name := range []string{"a", "b"} {
+			h := Host{Name: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0)}, NCCL: fabric.NCCL{Env: map[string]string{"NCCL_DEBUG": "INFO", "NCCL_B": "2"}}}}
+			if !both && i == 1 {
+				h.Model.NCCL.Env = map[string]string{"NCCL_DEBUG": "WARN"}
+			}
+			in.Hosts = append(in.Hosts, h)
+		}
+		text := Write(in)
+		f := load(t, text)
+		env := f.NCCLOf(f.Host("a")).Env
+		if len(env) != 1 || env["NCCL_DEBUG"] != "INFO" || !strings.Contains(string(text), "# NCCL_B is left out: it is wrong\n") || len(in.Hosts[0].Model.NCCL.Env) != 2 {
+			t.Errorf("%v in\n%s", env, text)
+		}
+	}
+}
+
+// TestAddressesOfALinkAndNumbersOfANetwork: where they would not give the NICs exactly their addresses, the NICs declare them.
+func TestAddressesOfALinkAndNumbersOfANetwork(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	for _, c := range []struct {
+		a, b []string
+		want string
+	}{
+		{[]string{"10.0.0.1/30"}, []string{"10.0.0.2/30"}, "[10.0.0.0/30]"},
+		{[]string{"10.0.0.2/31"}, []string{"10.0.0.3/31"}, "[10.0.0.2/31]"},
+		{[]string{"10.0.0.1/30", "fd00::1/64"}, []string{"10.0.0.2/30", "fd00::2/64"}, "[10.0.0.0/30 fd00::/64]"},
+		{[]string{"10.0.0.1/30", "fd00::2/64"}, []string{"10.0.0.2/30", "fd00::1/64"}, "[]"},
+		{[]string{"10.0.0.1/30", "10.0.1.1/30"}, []string{"10.0.0.2/30", "10.0.1.2/30"}, "[]"},
+		{[]string{"fd00::1/64", "fd00:1::1/64"}, []string{"fd00::2/64", "fd00:1::2/64"}, "[]"},
+		{[]string{"10.0.0.1/30"}, nil, "[]"},
+	} {
+		if got, _ := pairSubnets(nicOf("x", "x", 0, c.a...), nicOf("x", "x", 0, c.b...)); fmt.Sprint(got) != c.want {
+			t.Errorf("%v and %v: %v, want %s", c.a, c.b, got, c.want)
+		}
+	}
+	for p, want := range map[string]int{"10.0.0.1/24": 1, "10.0.0.0/24": 0, "10.0.1.2/16": 258, "10.1.0.1/8": 0, "10.0.255.255/8": 65535, "fd00::ffff/64": 65535, "fd00::1:0/64": 0} {
+		if got, ok := offset(prefix(p)); ok != (want > 0) || ok && got != want {
+			t.Errorf("%s: %d, %v, want %d", p, got, ok, want)
+		}
+	}
+}
+
+// TestNamesThatAreNoFormatStandAlone: a name that format() would read is no part of a sequence.
+func TestNamesThatAreNoFormatStandAlone(t *testing.T) {
+	for head, want := range map[string]bool{"gpu": true, "gpu%d": false, `g"`: false, "g${": false, `g\`: false} {
+		l := &local{name: "hosts", fields: []string{"n"}, values: map[string][]string{}}
+		for i := range longSequence {
+			l.keys, l.values["n"] = append(l.keys, fmt.Sprintf("%s%d", head, i)), append(l.values["n"], fmt.Sprint(i))
+		}
+		if text, ok := l.sequence(); ok != want {
+			t.Errorf("%q: %s", head, text)
+		}
+	}
+}

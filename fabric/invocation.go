@@ -82,6 +82,12 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// blanks are letters and symbols without ink.
+const blanks = "\u115f\u1160\u2800\u3164\uffa0"
+
+// Prints reports whether a character shows itself and does nothing else.
+func Prints(r rune) bool { return unicode.IsPrint(r) && !strings.ContainsRune(blanks, r) }
+
 // ansiC quotes a word with escapes for all that does not print, as shells read $'…'.
 func ansiC(word string) string {
 	var b strings.Builder

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/cabling"
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // CablingJSON prints a report as JSON.
@@ -95,7 +96,7 @@ func (p *Printer) notTried(r *cabling.Report) {
 	}
 	for _, e := range r.Eats {
 		p.Linef("  %s %s: the NIC's firmware takes the frames of LLDP, so that no switch is heard. Look at its private flag with `ethtool --show-priv-flags %s`: %s",
-			p.warn("!"), e.Port, e.Port.Netdev, e.Flag)
+			p.warn("!"), e.Port, fabric.Quote(e.Port.Netdev), e.Flag)
 	}
 	for _, what := range slices.Sorted(maps.Keys(r.Failed)) {
 		p.Linef("  %s %s: %s", p.bad("✗"), what, r.Failed[what])

@@ -3,9 +3,10 @@ package view
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // neutral returns text that can only be read. Every character that does not print is written as an escape of its code:
@@ -35,13 +36,8 @@ func neutral(s string) string {
 	return b.String()
 }
 
-// blanks are letters and symbols without ink. A line of them would push the next text to the beginning of a line.
-const blanks = "\u115f\u1160\u2800\u3164\uffa0"
-
-// prints says whether a character shows itself and does nothing else.
-func prints(r rune) bool {
-	return r == '\t' || unicode.IsPrint(r) && !strings.ContainsRune(blanks, r)
-}
+// prints says whether a character shows itself and does nothing else. A line of blanks would push the next text to the beginning of a line.
+func prints(r rune) bool { return r == '\t' || fabric.Prints(r) }
 
 // neutralJSON writes the same characters of encoded JSON as JSON's own escapes: what a program reads stays the same.
 func neutralJSON(encoded []byte) []byte {

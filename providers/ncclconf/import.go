@@ -2,6 +2,10 @@ package ncclconf
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -9,6 +13,9 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
+
+// variable is the name of a variable that a program may look for.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Import drafts the settings of the file that every NCCL on the host reads. A file of somebody else stays as it is.
 func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
@@ -19,14 +26,21 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	n := &d.Host.NCCL
 	n.Env = map[string]string{}
 	sensitive := facts.SensitiveIn(f.Text)
+	number := 0
 	for line := range strings.Lines(f.Text) {
+		number++
 		name, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		if _, hidden := sensitive[name]; !found || strings.HasPrefix(line, "#") || hidden || n.Env[name] != "" {
-			continue
+		_, hidden := sensitive[name]
+		_, again := n.Env[name] // the first one counts (setEnvFile in NCCL's src/misc/param.cc)
+		switch {
+		case !found || strings.HasPrefix(line, "#") || hidden || again:
+		case !variable.MatchString(name):
+			d.Leave("", fmt.Sprintf("line %d of %s: NCCL takes %q for the whole name of a variable, so that the line has no effect: write NAME=VALUE", number, fabric.NCCLConf, name))
+		default:
+			n.Env[name] = value
 		}
-		n.Env[name] = value
 	}
-	for name := range sensitive {
+	for _, name := range slices.Sorted(maps.Keys(sensitive)) {
 		d.Leave("", "NCCL variable "+name+": its value is sensitive; declare it with a sensitive variable")
 	}
 	if ours, _, _ := strings.Cut(mark(""), `"`); !strings.HasPrefix(f.Text, ours) {
