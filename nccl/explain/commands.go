@@ -97,8 +97,16 @@ func isWrapper(name string) bool {
 	return false
 }
 
+// runTogether is an option with a value whose end is the next option.
+var runTogether = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][\w-]*=[\w.:/@-]*?[^-](--[a-z][\w-]+=)`) })
+
 func (s *script) command(c command) {
 	s.inner(c)
+	for _, w := range c.words {
+		if at := runTogether().FindStringSubmatch(w.text); at != nil {
+			s.say(w.line, env.Error, "A blank is missing between two options", fmt.Sprintf("%s: %s… is a part of the value before it.", shorten(w.text), at[1]), "The program does not get the second option, and the first with a wrong value.", "Write a blank before "+at[1]+"….")
+		}
+	}
 	words, before := c.words, len(s.sets)
 	for len(words) > 0 {
 		w := words[0]

@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // TestFabricsAreExplained: what tests of RDMA, and NCCL's lines about fabrics, say together.
@@ -134,6 +136,16 @@ func TestFabricsAreExplained(t *testing.T) {
 		got := asText(Explain("a.log", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
 			t.Errorf("%s: want %q and not %q, got %s", c.text, c.says, c.notSays, got)
+		}
+	}
+}
+
+// TestLibmlx5Dump: the last row of the completion that libmlx5 dumps has its status (huggingface/accelerate#2960).
+func TestLibmlx5Dump(t *testing.T) {
+	const dump = "mlx5: node95: got completion with error:\n00000000 00000000 00000000 00000000\n00000000 00000000 00000000 00000000\n00000001 00000000 00000000 00000000\n00000000 0000%s 100009e8 000045d2\n"
+	for status, want := range map[string]string{"8914": "The peer's NIC refused a request", "8115": "Packets are lost, or the peer is gone", "0077": "RDMA operation failed"} {
+		if got := Explain("log", fmt.Sprintf(dump, status), nil, fabric.Invocation{}); severity(got, want) != env.Error {
+			t.Errorf("%s: got %s", status, asText(got))
 		}
 	}
 }

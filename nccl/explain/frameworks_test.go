@@ -109,16 +109,17 @@ func TestJoinedLines(t *testing.T) {
 // TestDirectAccessThatIsSaidNotToWork: a text that says that NCCL_P2P_DISABLE=1 helps, and one that says, asks or sets something else.
 func TestDirectAccessThatIsSaidNotToWork(t *testing.T) {
 	for text, want := range map[string]bool{
-		"When I set NCCL_P2P_DISABLE=1, it works fine.\n":                                             true,
-		"It works with NCCL_P2P_DISABLE=1, but I would like to know why normal P2P is not working.\n": true, // NVIDIA/nccl-tests/issues/117
-		"Setting NCCL_P2P_DISABLE=1 did workaround but got really low speed.\n":                       true, // NVIDIA/nccl/issues/667
-		"设置 NCCL_P2P_DISABLE=1 后可以正常运行。\n":                                                            true,
-		"I tried NCCL_P2P_DISABLE=1 but it still hangs.\n":                                            false,
-		"Does NCCL_P2P_DISABLE=1 help?\n":                                                             false,
-		"export NCCL_P2P_DISABLE=1 # for work stations\n":                                             false,
-		"NCCL_P2P_DISABLE=1 did not help.\n":                                                          false,
-		"If I set NCCL_P2P_DISABLE=1, everything works fine.\n":                                       true,
-		"If I set NCCL_P2P_DISABLE=1, could it help?\n":                                               false,
+		"When I set NCCL_P2P_DISABLE=1, it works fine.\n":                                                                                true,
+		"It works with NCCL_P2P_DISABLE=1, but I would like to know why normal P2P is not working.\n":                                    true, // NVIDIA/nccl-tests/issues/117
+		"Setting NCCL_P2P_DISABLE=1 did workaround but got really low speed.\n":                                                          true, // NVIDIA/nccl/issues/667
+		"I have the same issue, but I've solved it.\n\nYou can set this environment value.\n\n```bash\nexport NCCL_P2P_DISABLE=1\n```\n": true, // pytorch/pytorch#76101
+		"设置 NCCL_P2P_DISABLE=1 后可以正常运行。\n":                                                                                               true,
+		"I tried NCCL_P2P_DISABLE=1 but it still hangs.\n":                                                                               false,
+		"Does NCCL_P2P_DISABLE=1 help?\n":                                                                                                false,
+		"export NCCL_P2P_DISABLE=1 # for work stations\n":                                                                                false,
+		"NCCL_P2P_DISABLE=1 did not help.\n":                                                                                             false,
+		"If I set NCCL_P2P_DISABLE=1, everything works fine.\n":                                                                          true,
+		"If I set NCCL_P2P_DISABLE=1, could it help?\n":                                                                                  false,
 	} {
 		got := Explain("notes.md", text, nil, fabric.Invocation{})
 		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "Direct access between GPUs does not work" }); is != want {

@@ -640,6 +640,28 @@ var shm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)shm[-_]size["']?[=: ]+["']?([\d.]+) ?([bkmg]?)b?\b`)
 })
 
+// freeShared is /dev/shm in the output of df: its size with a unit, and how much of it is in use.
+var freeShared = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\w+ +(\d+(?:\.\d+)?)([KMG]?) +\S+ +\S+ +(\d+)% +/dev/shm\s*$`)
+})
+
+// mounted reads df's row of /dev/shm. Without -h, df counts in KiB.
+func (s *script) mounted(number int, line string) {
+	at := freeShared().FindStringSubmatch(line)
+	if at == nil {
+		return
+	}
+	if at[2] == "" {
+		at[2] = "k"
+	}
+	switch {
+	case at[3] == "100" || at[3] == "99":
+		s.say(number, env.Error, "/dev/shm is too small", fmt.Sprintf("%s%% of it is in use.", at[3]), "NCCL and PyTorch's DataLoader share memory there between processes: they end with an error, or with a bus error, when it is full.", "Remove what ended jobs have left there, or enlarge it (docker: --shm-size=8g or --ipc=host).")
+	case small(at[1], at[2]):
+		s.say(number, env.Warning, "Little shared memory", "/dev/shm has 64 MiB, as a container has by default.", "NCCL and PyTorch's DataLoader share memory there between processes: they end with an error, or with a bus error, when it is full.", "docker: --shm-size=8g or --ipc=host. Kubernetes: an emptyDir with medium: Memory at /dev/shm.")
+	}
+}
+
 // small reports whether a size is at most 64 MiB, which is the default of /dev/shm in a container.
 func small(number, unit string) bool {
 	n, err := strconv.ParseFloat(number, 64)

@@ -79,6 +79,11 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "NCCL_DEBUG=INFO torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=:29600 a.py\n", "line 1: error:  The rendezvous address is not valid", ""},
 		{"a.sh", "torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h:29600 a.py\n", "", "not valid"},
 		{"a.log", "a:1:2 [0] NCCL INFO Using network IB\n**NCCL_P2P_DISABLE=1** ./all_reduce_perf -b 8\n", "Direct paths between GPUs are disabled", "Not a number"},
+		{"a.sh", "python -m torch.distributed.run --nnodes=2 --rdzv_id=ID1--rdzv_backend=c10d a.py\n", "error:  A blank is missing between two options", ""}, // pytorch/pytorch#79388
+		{"a.sh", "python -m torch.distributed.run --nnodes=2 --rdzv_id=ID--1 --rdzv_backend=c10d a.py\n", "", "A blank is missing"},
+		{"a.txt", "$ df -h\nFilesystem      Size  Used Avail Use% Mounted on\nshm              64M   20M   45M  31% /dev/shm\n", "warning:  Little shared memory", ""}, // vllm-project/vllm#789
+		{"a.txt", "$ df -h\nshm              16G   16G     0  100% /dev/shm\n", "error:  /dev/shm is too small", ""},
+		{"a.txt", "$ df -h\nshm              16G   1G     15G  7% /dev/shm\n", "", "/dev/shm is too small"},
 		{"a.sh", "docker run --gpus all --ipc=host --ulimit memlock=1 --device /dev/infiniband -e NCCL_IB_HCA==mlx5_0 i\n", "line 1: error:  memlock is limited", ""},
 		{"a.sh", "docker run --gpus all --ipc=host --ulimit memlock=-1 --device /dev/infiniband -e NCCL_IB_HCA==mlx5_0 i\n", "", "memlock is"},
 		{"a.sh", "O=\"NCCL_DEBUG=INFO NCCL_IB_TIMEOUT=22\"\neval $O python a.py\n", "2 settings", "Unknown word"},

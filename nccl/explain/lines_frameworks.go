@@ -98,6 +98,7 @@ var frameworkMeanings = []*meaning{
 	{role: hint, summary: "The kernel is old", costs: "accelerate reports hangs with Linux before 5.5.", instead: "Upgrade the kernel if the job hangs.", forms: []string{"is below the recommended minimum of"}},
 	{role: cause, summary: "accelerate refuses these GPUs", costs: "It stops on GPUs of the RTX 4000 series with an older driver until NCCL_P2P_DISABLE and NCCL_IB_DISABLE are set.", instead: "Install driver 550 or later. Until then, accelerate launch sets NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 itself; NCCL then uses no RDMA.",
 		forms: []string{"doesn't support faster communication broadband via P2P or IB"}},
+	{role: harmless, summary: "Ray reports no metrics", forms: []string{"Export metrics to agent failed*RPC Error*Method not found*RPC Error*This won't affect Ray"}},
 	{role: harmless, summary: "accelerate turns P2P and IB off", forms: []string{"Ensuring P2P and IB communications are disabled"}},
 
 	{role: cause, summary: "This TensorFlow has no NCCL", costs: "The operation with which MirroredStrategy calls NCCL is not there: TensorFlow for Windows and builds for CPUs do not have it, or TensorFlow sees no GPU (no GPU among the registered devices).",

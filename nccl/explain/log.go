@@ -65,6 +65,7 @@ type logged struct {
 	rooted       bool                // the next exit code is that of the process whose failure torchrun noticed first
 	ownFault     bool                // that process ended by itself
 	killed       bool                // or by SIGKILL
+	dump         int                 // rows of libmlx5's dumps
 	stopped      map[string]bool     // PIDs of Ray's workers that PyTorch's watchdog ended
 	died         map[string]bool     // PIDs of workers that Ray reports as dead
 }
@@ -151,6 +152,11 @@ func (l *logged) line(number int, line string) class {
 	case l.lastError && of(line) == l.lastOf && !isFrame(launched().ReplaceAllString(trimmed, "")):
 		l.lastError = false
 		return l.warn(number, "", launched().ReplaceAllString(trimmed, ""))
+	case dumped().MatchString(trimmed):
+		l.dump++
+		if at := dumped().FindStringSubmatch(trimmed); l.dump%4 == 0 {
+			l.read(number, "mlx5: "+trimmed+" (synd 0x"+strings.TrimLeft(at[1], "0")+" vend)", anyLine())
+		}
 	case listed().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
 		return l.also(number, trimmed)
 	case strings.HasPrefix(trimmed, "NET/") && l.info(number, l.host(number, ""), strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)): // somebody has cut the beginning
@@ -170,6 +176,11 @@ func (l *logged) line(number int, line string) class {
 
 // repeated is what Ray writes after a line that several workers have printed.
 var repeated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[repeated \d+x across cluster\].*$`) })
+
+// dumped is a row of the completion that libmlx5 dumps in four; the last one's second number ends with its syndrome.
+var dumped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{8} [0-9a-f]{6}([0-9a-f]{2}) [0-9a-f]{8} [0-9a-f]{8}$`)
+})
 
 // listed is one of NCCL's interfaces, in a line of its own: "[1]br-05ab815fa14e:172.19.0.1<0>".
 var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`) })

@@ -22,6 +22,7 @@ func (s *script) prose(text string, kind Kind) {
 			s.priority(number, prio)
 		}
 		s.limits(number, line, text)
+		s.mounted(number, line)
 		if kind == Notes || kind == Commands || kind == Log {
 			if setsDirect().MatchString(line) {
 				s.direct(number, previous+line)
@@ -31,8 +32,12 @@ func (s *script) prose(text string, kind Kind) {
 		if kind == Notes {
 			s.claims(number, line)
 		}
-		if strings.TrimSpace(line) != "" {
-			previous = strings.TrimRight(line, ": \r\n") + " "
+		switch text := strings.Trim(line, ":`. \t\r\n"); {
+		case text == "" || text == "bash" || text == "shell" || text == "sh": // a fence
+		case previous != "" && leads().MatchString(text):
+			previous += text + " "
+		default:
+			previous = text + " "
 		}
 	}
 	if kind == Notes || kind == Python {
@@ -80,6 +85,10 @@ var (
 	// whenSet begins a sentence about what was tried.
 	whenSet = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^\s*if (?:i|we) (?:set|use|ran|run|add|disable)`)
+	})
+	// leads is a line that only leads to the command below it.
+	leads = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`)
 	})
 	// setsDirect is a line that has the setting alone or before a program, of which the line before it may speak.
 	setsDirect = sync.OnceValue(func() *regexp.Regexp {

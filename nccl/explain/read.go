@@ -212,6 +212,9 @@ func (r *reading) document(name, text string) Kind {
 	for line := range strings.Lines(text) {
 		number++
 		plain := strings.TrimRight(line, "\r\n")
+		if at := composed().FindStringIndex(plain); at != nil {
+			plain, line = plain[at[1]:], line[at[1]:]
+		}
 		c := other
 		parts := parted(plain)
 		for _, part := range parts {
@@ -292,6 +295,9 @@ func (r *reading) document(name, text string) Kind {
 	}
 	return kind
 }
+
+// composed is what docker compose writes before each line of a service: "trainer-1  | ".
+var composed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][\w.-]*[_-]\d+ +\| ?`) })
 
 // begins is where a line of NCCL's log, or of vLLM's, begins: "host:1:2 [0] NCCL INFO …", "ERROR 11-04 18:02:56 [a.py:597] …".
 var begins = sync.OnceValue(func() *regexp.Regexp {
