@@ -29,7 +29,7 @@ var memoryMeanings = []*meaning{
 	{role: effect, summary: "A size is not valid", costs: "The program asks for more memory than any GPU has: it takes the size from data of another rank, which a failed or different collective has not delivered.", instead: "Look for an earlier error or timeout of any rank, and see that all ranks make the same collectives.",
 		forms: []string{"Tried to allocate more than 1EB memory"}},
 	{role: cause, summary: "GPU memory is full", costs: "No memory was left on a GPU. NCCL itself needs some hundred MiB for each communicator. Under WSL, CUDA says the same if it cannot pin more of the host's memory.", instead: "Look with nvidia-smi for other processes on that GPU, and whether all ranks took GPU 0 (torch.cuda.set_device). Then lower the batch size or the share that the framework reserves. Under WSL, if the GPU has memory left, give WSL more (memory= in .wslconfig).",
-		forms: []string{"Cuda failure*'out of memory'", "CUDA out of memory", "CUDA error: out of memory", "OutOfMemoryError", "Cuda failure*out of memory", "HIP failure*out of memory"}},
+		forms: []string{"CUDA out of memory", "CUDA error: out of memory", "OutOfMemoryError", "Cuda failure*out of memory", "HIP failure*out of memory"}},
 	// include/alloc.h prints these after every error of the allocation.
 	{role: symptom, summary: "CUDA gave NCCL no memory", costs: "An allocation failed. The reason is in a line before it: mostly, no memory is left on the GPU, or CUDA had failed before.", instead: "Look for the first line with Cuda failure on this rank.",
 		forms: []string{"Failed to CUDA malloc", "Failed to CUDA calloc", "Failed to CUDA host alloc"}},

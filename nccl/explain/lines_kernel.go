@@ -45,7 +45,6 @@ var kernelMeanings = []*meaning{
 	{role: symptom, summary: "The driver reports an Xid that is not known here", costs: "The driver reports an error of the GPU, of a program on it, or of PCIe.", instead: "Look the number up in NVIDIA's Xid catalog before you reset anything.", forms: []string{"NVRM: Xid"}},
 	{role: cause, summary: "An NVSwitch reports an error", costs: "A switch between the GPUs of this host, or one of its links, failed.", instead: "Look the SXid up in NVIDIA's Fabric Manager guide. " + resetGPU, forms: []string{"SXid (PCI:*, Fatal,"}},
 	{role: hint, summary: "An NVSwitch reports an error that is not fatal", costs: "Jobs go on; repeated lines come before a failure.", instead: "Compare the time with the job's. Look the SXid up in NVIDIA's Fabric Manager guide.", forms: []string{"SXid (PCI:"}},
-	{role: cause, summary: "Driver and libraries do not match", costs: "The loaded kernel module has another version than the driver's libraries.", instead: "Reboot after an update of the driver, or unload and load the module.", forms: []string{"NVRM: API mismatch"}},
 
 	// NVLink 5 switches are found through ib_umad and nvlsm: siderolabs/extensions#717.
 	{role: symptom, summary: "The Fabric Manager found no NVSwitch", costs: "Hosts without NVSwitches do not need it. On HGX and DGX B100, B200 and B300 it finds the switches only with ib_umad loaded and nvlsm installed.",

@@ -101,13 +101,10 @@ func (l *logged) differentVersions() {
 	}
 	shown := slices.SortedFunc(maps.Keys(l.versions), func(a, b string) int { return cmp.Compare(l.versions[a], l.versions[b]) })
 	shows := fmt.Sprintf("The log shows %s (line %d) and %s (line %d).", shown[0], l.versions[shown[0]], shown[1], l.versions[shown[1]])
-	first := ""
-	for _, name := range l.order {
-		if first == "" {
-			first = name
-		}
-		if one, other := l.hosts[first].version, l.hosts[name].version; one != "" && other != "" && one != other {
-			l.say(l.versions[other], env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("%s has %s, and %s has %s.", speaker(first), one, speaker(name), other), "They cannot communicate reliably.", "Install one version everywhere.")
+	known := slices.DeleteFunc(slices.Clone(l.order), func(name string) bool { return l.hosts[name].version == "" })
+	for _, name := range known {
+		if one, other := l.hosts[known[0]].version, l.hosts[name].version; one != other {
+			l.say(l.versions[other], env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("%s has %s, and %s has %s.", speaker(known[0]), one, speaker(name), other), "They cannot communicate reliably.", "Install one version everywhere.")
 			return
 		}
 	}

@@ -41,7 +41,7 @@ func (r *reading) reached(text string) (stage Stage, rest int) {
 		case strings.Contains(line, "# Out of bounds values : 0 OK"), strings.Contains(line, "# Avg bus bandwidth"):
 			clear(ready)
 			stage, rest = Finished, 0
-		case strings.HasPrefix(line, testBegins), strings.Contains(line, "Init START"):
+		case strings.Contains(line, testBegins), strings.Contains(line, "Init START"):
 			if stage == Finished {
 				stage = Initializing
 			}
