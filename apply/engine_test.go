@@ -66,7 +66,9 @@ type toyHost struct {
 	opened   int
 	// guardians is how many guardians a transaction has; 0 as from earlier builds.
 	guardians int
+	tells     bool              // why it has reverted
 	roster    []resource.Member // in the record; only a test sets the first one
+	records   []resource.Record // of other fabrics
 	asked     []string
 	params    string // of the method that is asked
 	on        func(method string)
@@ -100,7 +102,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		if h.empty {
 			return calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, nil
 		}
-		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", Roster: h.roster, History: h.history, Atoms: h.atoms}}, Transactions: h.kepts(), Guardians: h.guardians}, nil
+		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: append([]resource.Record{{Fabric: "f", Roster: h.roster, History: h.history, Atoms: h.atoms}}, h.records...), Transactions: h.kepts(), Guardians: h.guardians}, nil
 	case "stack.start":
 		var p calls.StackOrder
 		err := json.Unmarshal(raw, &p)
@@ -180,6 +182,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			}
 		}
 		h.tx.State, h.history = checkpoint.Reverted, append(h.history, e)
+		if h.tells {
+			h.tx.Why = p.Why
+		}
 		h.tx.Kept, h.tx.Overwritten = h.found.Kept, h.found.Overwritten
 	case "tx.list":
 		return h.kepts(), nil

@@ -86,7 +86,7 @@ func (j *judge) listen() {
 			j.fail(port.String(), said.Failed)
 		}
 		if said.Eats != "" {
-			j.report.Eats = append(j.report.Eats, Eater{port, said.Eats})
+			j.report.TakesLLDP = append(j.report.TakesLLDP, LLDPTaken{port, said.Eats})
 		}
 	}
 	for _, port := range slices.SortedFunc(maps.Keys(j.answers.Sent), comparePorts) {
@@ -162,7 +162,7 @@ func (j *judge) states() {
 		case NoCarrier:
 			j.report.NoCarrier = append(j.report.NoCarrier, u.End)
 		case Management:
-			j.report.Held = append(j.report.Held, u.End)
+			j.report.Management = append(j.report.Management, u.End)
 		}
 	}
 }

@@ -134,12 +134,12 @@ func (r *Report) lines() string {
 	for _, u := range r.Unclear {
 		fmt.Fprintf(&b, "unclear %s: %s\n", names(u.Ends), strings.Join(u.Heard, "; "))
 	}
-	for what, ends := range map[string][]End{"silent": r.Silent, "held": r.Held, "no carrier": r.NoCarrier, "down": r.Down} {
+	for what, ends := range map[string][]End{"silent": r.Silent, "held": r.Management, "no carrier": r.NoCarrier, "down": r.Down} {
 		if len(ends) > 0 {
 			fmt.Fprintf(&b, "%s %s\n", what, names(ends))
 		}
 	}
-	for _, e := range r.Eats {
+	for _, e := range r.TakesLLDP {
 		fmt.Fprintf(&b, "eats %s %s\n", e.Port, e.Flag)
 	}
 	for _, at := range slices.Sorted(maps.Keys(r.Failed)) {

@@ -30,13 +30,15 @@ type Report struct {
 	// Unclear are ports that heard something which is neither a cable nor a segment.
 	Unclear []Unclear `json:"unclear,omitempty"`
 	// Silent are ports with a carrier that heard nothing and whose frames nobody heard.
-	Silent []End `json:"silent,omitempty"`
-	// Held are ports that may carry the operator's connection, and sent nothing.
-	Held      []End `json:"held,omitempty"`
-	NoCarrier []End `json:"no_carrier,omitempty"`
-	Down      []End `json:"down,omitempty"` // they were not tried
-	// Eats are ports whose NIC's firmware takes the frames of LLDP for itself.
-	Eats []Eater `json:"eats_lldp,omitempty"`
+	Silent []End `json:"nothing_heard,omitempty"`
+	// Management are ports that may carry the operator's connection, and sent nothing.
+	Management []End `json:"management,omitempty"`
+	NoCarrier  []End `json:"no_carrier,omitempty"`
+	Down       []End `json:"down,omitempty"` // they were not tried
+	// Raised are ports that were down, and were up for the run alone.
+	Raised []Port `json:"raised,omitempty"`
+	// TakesLLDP are ports whose NIC's firmware takes the frames of LLDP for itself.
+	TakesLLDP []LLDPTaken `json:"firmware_takes_lldp,omitempty"`
 	// Failed are the hosts and ports that did not take part, and why.
 	Failed map[string]string `json:"failed,omitempty"`
 }
@@ -77,8 +79,8 @@ type Unclear struct {
 	Heard []string `json:"heard"`
 }
 
-// Eater is a port whose firmware takes the frames of LLDP.
-type Eater struct {
+// LLDPTaken is a port whose firmware takes the frames of LLDP.
+type LLDPTaken struct {
 	Port Port   `json:"port"`
 	Flag string `json:"private_flag"` // of ethtool
 }

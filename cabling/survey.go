@@ -50,6 +50,9 @@ type SurveyPort struct {
 	Twins []string
 	// Over is the bridge or bond that the port belongs to; "" if none.
 	Over string
+	// Raisable is set if the port is down and may be set up for a run: it is certain that the operator's path does not need it to be down, and it
+	// belongs to no bridge or bond.
+	Raisable bool
 }
 
 // Options select what a survey sends.
@@ -88,6 +91,7 @@ func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
 			if over := snap.LinkByIndex(l.Master); over != nil && l.Master != 0 {
 				p.Over = over.Name
 			}
+			p.Raisable = p.State == Down && p.Over == "" && snap.Management.Unknown == "" && !slices.Contains(snap.Management.Devices, l.Name)
 			s.Ports = append(s.Ports, p)
 		}
 	}
@@ -111,6 +115,17 @@ func state(l host.Link, snap *facts.Snapshot, o Options) State {
 		return Management
 	}
 	return Sends
+}
+
+// Raisable returns the ports that are down and may be set up for a run, by host.
+func (s *Survey) Raisable() map[string][]string {
+	out := map[string][]string{}
+	for _, p := range s.Ports {
+		if p.Raisable {
+			out[p.Host] = append(out[p.Host], p.Netdev)
+		}
+	}
+	return out
 }
 
 // Of returns the ports in a state, by host.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -189,6 +190,75 @@ func TestDiscoverHearsSwitches(t *testing.T) {
 	if strings.Contains(a.out, "Nothing heard") {
 		t.Error("a port that hears a switch is called silent")
 	}
+}
+
+// raisable is two hosts with two direct cables, whose NICs are down.
+const raisable = `
+fabric "raisable" {}
+host "a" {
+  nic "x" { netdev = "eth1" }
+  nic "y" { netdev = "eth2" }
+}
+host "b" {
+  nic "x" { netdev = "eth1" }
+  nic "y" { netdev = "eth2" }
+}
+link "x" { endpoints = [host.a.nic.x, host.b.nic.y] }
+link "y" { endpoints = [host.a.nic.y, host.b.nic.x] }
+`
+
+// TestDiscoverRaisesPortsAndSetsThemDown: only with consent, never for longer than the run, and the hosts do it if the client dies.
+func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
+	together(t)
+	fabric := filepath.Join(t.TempDir(), "fabric.hcl")
+	if err := os.WriteFile(fabric, []byte(raisable), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := labUpFor(t, fabric)
+	now := func() string {
+		text := ""
+		for _, host := range []string{"a", "b"} {
+			text += inside(t, state, fabric, host, "sh", "-c", "for d in eth1 eth2; do ip -d link show $d; ip addr show $d; cat /proc/sys/net/ipv6/conf/$d/addr_gen_mode; done; ip route; ip rule; find /var/lib/fabricform -name 'discover*.json'")
+		}
+		return text
+	}
+	before := now()
+	try(t, state, "discover", "-lab", "-listen=1s", fabric).want(t, 0, "a:eth1, a:eth2, b:eth1, b:eth2: down: not tried. -raise sets ports up for the run")
+	if after := now(); after != before {
+		t.Fatalf("without consent, it changed\n%s\nto\n%s", before, after)
+	}
+	a := try(t, state, "discover", "-lab", "-raise", "-listen=2s", fabric)
+	a.want(t, 0, "a sets up eth1, eth2 for this run, and down again, also if this program dies", "Direct cables\n  ✓ a:eth1 – b:eth2\n  ✓ a:eth2 – b:eth1\n",
+		"a:eth1, a:eth2, b:eth1, b:eth2: set up for this run, and down again now")
+	if strings.Contains(a.out+a.err, "sets up mgmt0") {
+		t.Error("the management path is raised")
+	}
+	if after := now(); after != before {
+		t.Errorf("it left\n%s\nwhere there was\n%s", after, before)
+	}
+	try(t, state, "discover", "-lab=raisable", "-raise", "-json", "-listen=1s", "a", "b").want(t, 0, `"raised": [`)
+
+	die := exec.Command(bin, "discover", "-lab", "-raise", "-listen=3m", fabric)
+	die.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	if err := die.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = die.Process.Kill(); _ = die.Wait() })
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Second) {
+			if time.Now().After(end) {
+				t.Fatalf("never %s", what)
+			}
+		}
+	}
+	wait("up", func() bool {
+		return strings.Contains(inside(t, state, fabric, "b", "ip", "-br", "link", "show", "eth2"), " UP ")
+	})
+	try(t, state, "pending", "-lab", fabric).want(t, 0, "discover-ports")
+	try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric).want(t, 8, "nothing was changed")
+	_ = die.Process.Kill()
+	wait("down again after the client was killed", func() bool { return now() == before })
 }
 
 // sayLLDP sends one frame of LLDP from a device.

@@ -61,8 +61,15 @@ func (p *Printer) Cabling(r *cabling.Report) {
 		p.Linef("  %s %s", p.warn("!"), ends(r.Silent))
 		p.Linef("      These ports have a carrier. What is at their other end said nothing in %s, and is none of these hosts' ports.", r.Listened)
 	}
-	if section(len(r.Held)+len(r.NoCarrier)+len(r.Down)+len(r.Eats)+len(r.Failed), "Not tried, or incomplete") {
+	if section(len(r.Management)+len(r.NoCarrier)+len(r.Down)+len(r.TakesLLDP)+len(r.Failed), "Not tried, or incomplete") {
 		p.notTried(r)
+	}
+	if len(r.Raised) > 0 {
+		var ports []string
+		for _, at := range r.Raised {
+			ports = append(ports, at.String())
+		}
+		p.Linef("%s: set up for this run, and down again now", strings.Join(ports, ", "))
 	}
 	if len(r.Cables)+len(r.Segments)+len(r.Switches)+len(r.Unclear)+len(r.Silent) == 0 {
 		why := "no port that may send has a carrier"
@@ -76,8 +83,7 @@ func (p *Printer) Cabling(r *cabling.Report) {
 // PortsDown warns that the cables of ports that are down are not known.
 func (p *Printer) PortsDown(r *cabling.Report) {
 	if len(r.Down) > 0 {
-		p.Linef("warning: %s: down, so that nothing is known of their cables. Set the ports up first (`ip link set DEVICE up`) to import their links",
-			ends(r.Down))
+		p.Linef("warning: %s: down, so that nothing is known of their cables. With -raise, import sets them up to find their cables, and down again", ends(r.Down))
 	}
 }
 
@@ -86,15 +92,15 @@ func (p *Printer) notTried(r *cabling.Report) {
 		ends []cabling.End
 		why  string
 	}{
-		{r.Held, "may carry your connection and sent nothing; use -include-management to send from it"},
+		{r.Management, "may carry your connection and sent nothing; use -include-management to send from it"},
 		{r.NoCarrier, "no carrier: unplugged, or the other end is down"},
-		{r.Down, "down: not tried. To try it, run `ip link set DEVICE up` on the host and repeat; undo it with `ip link set DEVICE down`"},
+		{r.Down, "down: not tried. -raise sets ports up for the run"},
 	} {
 		if len(at.ends) > 0 {
 			p.Linef("  %s %s: %s", p.dim("·"), ends(at.ends), at.why)
 		}
 	}
-	for _, e := range r.Eats {
+	for _, e := range r.TakesLLDP {
 		p.Linef("  %s %s: the NIC's firmware takes the frames of LLDP, so that no switch is heard. Look at its private flag with `ethtool --show-priv-flags %s`: %s",
 			p.warn("!"), e.Port, fabric.Quote(e.Port.Netdev), e.Flag)
 	}

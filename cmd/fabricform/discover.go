@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/cabling"
@@ -22,6 +23,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/retry"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -34,12 +36,14 @@ const (
 // finding are the flags of commands that find out which port is cabled to which.
 type finding struct {
 	listen  time.Duration
+	raise   bool // set ports up that are down, without asking
 	options cabling.Options
 }
 
 func (d *finding) flags(c *cobra.Command) {
 	c.Flags().DurationVar(&d.listen, "listen", listenDefault, "`time` to listen; switches name themselves every 30 s")
 	c.Flags().BoolVar(&d.options.IncludeManagement, "include-management", false, "also send from the devices that carry your own connections")
+	c.Flags().BoolVar(&d.raise, "raise", false, "set ports up that are down, without asking, and down again at the end")
 }
 
 func (d *finding) check() error {
@@ -52,13 +56,16 @@ func (d *finding) check() error {
 func discoverCommand(a *app) *cobra.Command {
 	var d finding
 	c := &cobra.Command{
-		Use: "discover [FABRIC or HOST…]", Short: "Find out which port is cabled to which; changes nothing", Args: cobra.ArbitraryArgs,
+		Use: "discover [FABRIC or HOST…]", Short: "Find out which port is cabled to which", Args: cobra.ArbitraryArgs,
 		Long: fmt.Sprintf(`discover finds direct cables, segments, switches and rails, without asking a switch. HOST is user@address, or a
 name of ~/.ssh/config. With FABRIC, its hosts take part; it needs no more than host blocks.
 
 Every Ethernet port that is up sends %d frames of type 0x88b5: two to 01:80:c2:00:00:0e, which bridges must not
 forward, and two broadcasts. All ports listen for these frames, and for LLDP and STP of other devices. Devices
-that may carry your own connection send nothing without -include-management. Ports that are down are not tried.
+that may carry your own connection send nothing without -include-management.
+
+Ports that are down take part only with -raise, or if you agree. They are set up in a transaction, and down again
+at the end. If this program dies, each host sets them down by itself. Nothing else is changed.
 
 A port that hears nothing is reported as that: it may be cabled to a device that says nothing.`, probe.CablingFrames),
 		Example: "  fabricform discover root@gpu01 root@gpu02\n  fabricform discover -listen 5s my-fabric/\n  fabricform discover -json gpu01 gpu02 gpu03",
@@ -172,9 +179,91 @@ func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.
 	return snaps, unreachable
 }
 
-// discover says which frames will be sent, sends them, and says what was heard. If no port may send, it does not listen.
+// discover finds out the cables. Ports that are down take part if the operator agrees to set them up for the run.
 func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, d finding) (*cabling.Report, error) {
-	survey := cabling.Plan(snaps, d.options)
+	down := cabling.Plan(snaps, d.options).Raisable()
+	raise, err := a.mayRaise(ctx, down, d)
+	if err != nil || !raise {
+		if err != nil {
+			return nil, err
+		}
+		return a.listen(ctx, s, cabling.Plan(snaps, d.options), d)
+	}
+	var report *cabling.Report
+	ending, err := apply.Raise(ctx, s, down, a.events(true), func(ctx context.Context) (err error) {
+		survey, err := a.awaitCarriers(ctx, s, snaps, down, d)
+		if err == nil {
+			report, err = a.listen(ctx, s, survey, d)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, &exit{code: exitCode(ending), err: err}
+	}
+	for _, host := range slices.Sorted(maps.Keys(down)) {
+		for _, netdev := range down[host] {
+			report.Raised = append(report.Raised, cabling.Port{Host: host, Netdev: netdev})
+		}
+	}
+	return report, nil
+}
+
+// mayRaise shows the ports that are down, and asks whether they may be set up. Without a terminal, and for JSON, it never assumes yes: -raise says
+// so. Only an interrupt is an error.
+func (a *app) mayRaise(ctx context.Context, down map[string][]string, d finding) (bool, error) {
+	terminal := !a.asJSON && term.IsTerminal(int(os.Stdin.Fd()))
+	if len(down) == 0 || ctx.Err() != nil || !d.raise && !terminal {
+		return false, nil
+	}
+	for _, host := range slices.Sorted(maps.Keys(down)) {
+		a.err.Linef("%s sets up %s for this run, and down again, also if this program dies", host, strings.Join(down[host], ", "))
+	}
+	if d.raise {
+		return true, nil
+	}
+	fmt.Fprint(os.Stderr, "\nSet these ports up? Type \"yes\" to do so: ")
+	err := a.events(false).answer(os.Stdin)
+	if ctx.Err() != nil {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// carrierPatience is how long a port that was set up may take until it has a carrier: both ends negotiate, and optics train.
+const carrierPatience = 10 * time.Second
+
+// awaitCarriers waits until all raised ports have a carrier, or no longer than a port needs, and returns the survey with them.
+func (a *app) awaitCarriers(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, raised map[string][]string, d finding) (*cabling.Survey, error) {
+	a.err.Progressf("waiting for carriers")
+	now := maps.Clone(snaps)
+	for end := time.Now().Add(carrierPatience); ; {
+		var mu sync.Mutex
+		waits := false
+		err := parallel.Do(0, slices.Sorted(maps.Keys(raised)), func(_ int, host string) error {
+			snap, err := s.Snapshot(ctx, host)
+			if err != nil {
+				return fmt.Errorf("read host %s: %w", host, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			now[host] = snap
+			for _, netdev := range raised[host] {
+				l := snap.Link(netdev)
+				waits = waits || l == nil || !l.Carrier
+			}
+			return nil
+		})
+		if err != nil || !waits || time.Now().After(end) {
+			return cabling.Plan(now, d.options), err
+		}
+		if retry.Pause(ctx, 200*time.Millisecond) != nil {
+			return nil, errors.New("interrupted; the ports are set down again")
+		}
+	}
+}
+
+// listen says which frames will be sent, sends them, and says what was heard. If no port may send, it does not listen.
+func (a *app) listen(ctx context.Context, s *apply.Session, survey *cabling.Survey, d finding) (*cabling.Report, error) {
 	sending := survey.Of(cabling.Sends)
 	for _, host := range slices.Sorted(maps.Keys(sending)) {
 		a.err.Linef("%s sends %s from each of %s", host, view.Count(probe.CablingFrames, "frame"), strings.Join(sending[host], ", "))
@@ -185,13 +274,13 @@ func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, errors.New("interrupted; nothing was changed")
+		return nil, errors.New("interrupted; nothing was sent")
 	case len(sending) == 0:
 		return cabling.Judge(survey, &cabling.Answers{}), nil
 	}
 	answers, err := cabling.Listen(ctx, s, survey, d.listen, func(what string) { a.err.Progressf("%s", what) })
 	if err != nil {
-		return nil, errors.New("interrupted; stopped listening, and nothing was changed")
+		return nil, errors.New("interrupted; stopped listening")
 	}
 	return cabling.Judge(survey, answers), nil
 }
