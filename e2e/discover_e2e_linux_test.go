@@ -238,6 +238,27 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	}
 	try(t, state, "discover", "-lab=raisable", "-raise", "-json", "-listen=1s", "a", "b").want(t, 0, `"raised": [`)
 
+	// A fabric has set a port down: it stays down, and nothing else is set up.
+	inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "up")
+	down := filepath.Join(t.TempDir(), "down.hcl")
+	text := strings.Replace(raisable, `netdev = "eth1" }`, `
+    netdev  = "eth1"
+    up      = false
+    persist = false
+  }`, 1)
+	text = text[:strings.Index(text, "link")]
+	if err := os.WriteFile(down, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-exclude=b", down).want(t, 0)
+	owned := now()
+	try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric).want(t, 1, "nothing was changed: host a: ")
+	if after := now(); after != owned {
+		t.Errorf("it changed\n%s\nto\n%s", owned, after)
+	}
+	try(t, state, "destroy", "-lab", "-auto-approve", "-exclude=b", down).want(t, 0)
+	inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "down")
+
 	die := exec.Command(bin, "discover", "-lab", "-raise", "-listen=3m", fabric)
 	die.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
 	if err := die.Start(); err != nil {
