@@ -189,17 +189,17 @@ func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 			fmt.Sprintf("ip route add 10.0.0.0/8 via 192.168.0.1 dev xgbe0 src 192.168.0.%d table 100", i+2),
 			fmt.Sprintf("ip rule add priority 10000 from 192.168.0.%d lookup 100", i+2),
 			"ip link add br7 type bridge", "ip route add 172.30.0.0/16 via 192.168.0.1 dev xgbe0 proto bgp",
-			"printf 'NCCL_IB_GID_INDEX=3\\nNCCL_DEBUG=\"INFO\"\\n' > /etc/nccl.conf")
+			"printf 'NCCL_IB_GID_INDEX=3\\nNCCL_DEBUG=\"INFO\"\\nNCCL_IB_HCA=mlx5_0, mlx5_1\\nexport NCCL_IB_TC=106\\n' > /etc/nccl.conf")
 	}
 	to := filepath.Join(dir, "imported")
-	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "left out: link a-b-rail", "Two direct links in one subnet", "Wrote ")
+	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "left out: link a-b-rail", "Two direct links in one subnet", "left out: NCCL_IB_HCA: Space in", "Wrote ")
 	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s", raw)
 	for _, want := range []string{"# link ", "br7 is a bridge: not imported", "route 172.30.0.0/16 via 192.168.0.1 dev xgbe0: it was learned (protocol 186)",
-		"write = false", "Quotes become part of the value", "from     = nic.", "priority = 10000", "mgmt0 carries your connection"} {
+		"write = false", "# NCCL_IB_HCA is left out: Space in an NCCL list", "# NCCL_DEBUG is left out: Unknown word", `    NCCL_IB_GID_INDEX = "3"`, `line 4 of /etc/nccl.conf: NCCL takes "export NCCL_IB_TC" for`, "Quotes become part of the value", "from     = nic.", "priority = 10000", "mgmt0 carries your connection"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%q is not in the file", want)
 		}

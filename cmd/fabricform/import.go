@@ -259,7 +259,7 @@ func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, lef
 			in.Flat = false
 			text, left = draft.Write(in), nil
 			for _, key := range slices.Sorted(maps.Keys(in.Left)) {
-				left = append(left, key+": "+in.Left[key])
+				left = append(left, leftOut(key)+": "+in.Left[key])
 			}
 			continue
 		}
@@ -284,6 +284,19 @@ func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, lef
 		}
 	}
 	return nil, nil, nil, errors.New("nothing was written: the files would have too many errors")
+}
+
+// leftOut names what a key of draft.Input.Left stands for.
+func leftOut(key string) string {
+	of, is := strings.CutPrefix(key, "env ")
+	dot := strings.LastIndexByte(of, '.') // names of hosts may have dots
+	switch {
+	case !is || dot < 0:
+		return key
+	case dot == 0:
+		return of[1:]
+	}
+	return of[dot+1:] + " of host " + of[:dot]
 }
 
 // deriveNCCL removes the settings of NCCL that follow from the files, and remarks on the others as explain does.

@@ -108,3 +108,12 @@ func TestADifferenceFromTheHostIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWhatIsLeftOutIsNamedForPeople: a variable of NCCL by its name, with its host if others differ.
+func TestWhatIsLeftOutIsNamedForPeople(t *testing.T) {
+	for key, want := range map[string]string{"link a-b-rail0": "link a-b-rail0", "env .NCCL_DEBUG": "NCCL_DEBUG", "env gpu.one.UCX_TLS": "UCX_TLS of host gpu.one"} {
+		if got := leftOut(key); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
