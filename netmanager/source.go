@@ -10,11 +10,20 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Removal says what a person removes so that no file of the manager configures the link any more: lines of a file, or the whole file.
-func Removal(ctx context.Context, r host.Reader, netdev string, c Claim) string {
+// source is a file of a manager that configures a link, and its lines; none if they were not found.
+type source struct {
+	file  string
+	spans [][2]int // first and last
+}
+
+// sources returns the files behind a claim that a person edits: a front's own files, instead of one that it generated.
+func sources(ctx context.Context, r host.Reader, netdev string, c Claim) (out []source) {
 	m := Lookup(c.Manager)
+	if m == nil || m.Stanzas == nil {
+		return []source{{file: c.File}}
+	}
 	files := []string{c.File}
-	if m != nil && m.Front { // the claim is a file that it generates
+	if m.Front {
 		files = nil
 		for _, dir := range netplanFolders {
 			for _, name := range filesIn(ctx, r, dir, ".yaml") {
@@ -22,34 +31,53 @@ func Removal(ctx context.Context, r host.Reader, netdev string, c Claim) string 
 			}
 		}
 	}
-	if m == nil || m.Stanzas == nil {
-		if c.Exact {
-			return fmt.Sprintf("remove %s, a file of %s, or what it says of %s", c.File, c.Manager, netdev)
-		}
-		return fmt.Sprintf("exclude %s from the pattern in %s, a file of %s", netdev, c.File, c.Manager)
-	}
-	var out []string
 	for _, file := range files {
-		raw, err := r.ReadFile(ctx, file)
-		if err != nil {
-			continue
+		if raw, err := r.ReadFile(ctx, file); err == nil {
+			if spans := m.Stanzas(string(raw), netdev); spans != nil {
+				out = append(out, source{file, spans})
+			}
 		}
+	}
+	if out == nil {
+		out = []source{{file: c.File}}
+	}
+	return out
+}
+
+// Files names the files in which a person has configured the link.
+func Files(ctx context.Context, r host.Reader, netdev string, c Claim) string {
+	var out []string
+	for _, s := range sources(ctx, r, netdev, c) {
+		out = append(out, s.file)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Removal says what a person removes so that no file of the manager configures the link any more: lines of a file, or the whole file.
+func Removal(ctx context.Context, r host.Reader, netdev string, c Claim) string {
+	var out []string
+	for _, s := range sources(ctx, r, netdev, c) {
 		var spans []string
-		for _, s := range m.Stanzas(string(raw), netdev) {
-			span := fmt.Sprintf("lines %d to %d", s[0], s[1])
-			if s[0] == s[1] {
-				span = fmt.Sprintf("line %d", s[0])
+		for _, l := range s.spans {
+			span := fmt.Sprintf("lines %d to %d", l[0], l[1])
+			if l[0] == l[1] {
+				span = fmt.Sprintf("line %d", l[0])
 			}
 			spans = append(spans, span)
 		}
 		if spans != nil {
-			out = append(out, strings.Join(spans, " and ")+" of "+file)
+			out = append(out, strings.Join(spans, " and ")+" of "+s.file)
 		}
 	}
-	if out == nil {
+	switch m := Lookup(c.Manager); {
+	case out != nil:
+		return fmt.Sprintf("remove %s, a file of %s", strings.Join(out, ", and "), c.Manager)
+	case m != nil && m.Stanzas != nil:
 		return fmt.Sprintf("remove %s from %s, a file of %s", netdev, c.File, c.Manager)
+	case c.Exact:
+		return fmt.Sprintf("remove %s, a file of %s, or what it says of %s", c.File, c.Manager, netdev)
 	}
-	return fmt.Sprintf("remove %s, a file of %s", strings.Join(out, ", and "), c.Manager)
+	return fmt.Sprintf("exclude %s from the pattern in %s, a file of %s", netdev, c.File, c.Manager)
 }
 
 // netplanStanzas returns the first and the last line of what a file of netplan says below the name of the link. Files in YAML's flow style

@@ -29,7 +29,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		case d.Persist:
 		case claimed:
 			n.Persist = false
-			d.Note(n.Name, fmt.Sprintf("not persistent here: %s configures it, a file of %s", c.File, c.Manager))
+			d.Note(n.Name, fmt.Sprintf("not persistent here: %s configures it, a file of %s", netmanager.Files(ctx, r, n.Netdev, c), c.Manager))
 		default:
 			n.Persist = false
 			d.Note(n.Name, "not persistent: no file of the host configures it, so that a reboot loses this")

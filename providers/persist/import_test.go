@@ -52,7 +52,7 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true})
 		h.Sysctl = map[string]string{"net.ipv4.ip_forward": "1"}
 		snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
-		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/etc/netplan/99-hand.yaml", Exact: true}}})
+		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/run/systemd/network/10-netplan-eth1.network", Exact: true}}})
 		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
 		if err := (provider{}).Import(t.Context(), machine(t, files), d); err != nil {
 			t.Fatal(err)
