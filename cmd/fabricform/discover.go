@@ -215,8 +215,12 @@ func (a *app) mayRaise(ctx context.Context, down map[string][]string, d finding)
 	if len(down) == 0 || ctx.Err() != nil || !d.raise && !terminal {
 		return false, nil
 	}
+	verb := "sets up"
+	if !d.raise {
+		verb = "would set up"
+	}
 	for _, host := range slices.Sorted(maps.Keys(down)) {
-		a.err.Linef("%s sets up %s for this run, and down again, also if this program dies", host, strings.Join(down[host], ", "))
+		a.err.Linef("%s %s %s for this run, and down again, also if this program dies", host, verb, strings.Join(down[host], ", "))
 	}
 	if d.raise {
 		return true, nil
