@@ -2,6 +2,7 @@ package facts
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,10 +126,28 @@ func TestLinkSysctlKeepsDotsOfInterfaceNames(t *testing.T) {
 
 // TestThePathIsUnknownUnlessTheTransportStatesIt: only a pipe may say that there is none, and no login can say so.
 func TestThePathIsUnknownUnlessTheTransportStatesIt(t *testing.T) {
-	for by, unknown := range map[Connection]bool{{}: true, {SSH: "none"}: true, {SSH: "UNKNOWN 65535 UNKNOWN 65535"}: true, {SSH: "fe80::1%gone 1 fe80::2%gone 2"}: true, {None: true}: false} {
+	for _, by := range []Connection{{}, {SSH: "none"}, {SSH: "UNKNOWN 65535 UNKNOWN 65535"}, {SSH: "fe80::1%gone 1 fe80::2%gone 2"}, {None: true},
+		{None: true, Others: []string{"none"}}} {
 		m := management(t.Context(), nil, &Snapshot{}, by)
-		if (m.Unknown != "") != unknown || m.Devices != nil {
+		if unknown := !by.None || by.Others != nil; (m.Unknown != "") != unknown || m.Devices != nil {
 			t.Errorf("%+v: %+v", by, m)
+		}
+	}
+}
+
+// TestEachPathIsFenced: what touches one of the paths is refused, with the reason of the first.
+func TestEachPathIsFenced(t *testing.T) {
+	s := &Snapshot{Management: Management{Server: netip.MustParseAddr("10.0.0.1"), Others: []Management{
+		{Server: netip.MustParseAddr("10.0.0.2"), By: "Slurm"}, {Server: netip.MustParseAddr("10.0.0.3"), By: "Slurm"}}}}
+	for refused, want := range map[string]string{"10.0.0.1": "SSH connection", "10.0.0.2": "connection by Slurm", "10.0.0.3": "connection by Slurm", "10.0.0.4": ""} {
+		why := s.Fenced(func(one *Snapshot) string {
+			if one.Management.Server.String() == refused {
+				return one.Management.Connection()
+			}
+			return ""
+		})
+		if why != want {
+			t.Errorf("%s: %q", refused, why)
 		}
 	}
 }

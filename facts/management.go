@@ -15,11 +15,27 @@ import (
 type Connection struct {
 	SSH  string // SSH_CONNECTION of the login, which may be missing or wrong
 	None bool   // no network carries the connection: it is a pipe on the same machine
+	By   string // what made the connection instead of SSH, such as Slurm
+	// Others are further paths that must not be cut, as SSH_CONNECTION would say them: those to a cluster's controllers.
+	Others []string
 }
 
 // management finds the devices that carry the operator's connection. If they cannot be found, Unknown says why, and
 // the planner must assume that any device may carry the connection.
 func management(ctx context.Context, r host.Reader, s *Snapshot, by Connection) Management {
+	m := pathOf(ctx, r, s, by)
+	m.By = by.By
+	for _, o := range by.Others {
+		other := pathOf(ctx, r, s, Connection{SSH: o})
+		if other.By = by.By; other.Unknown != "" && m.Unknown == "" {
+			m.Unknown = other.Unknown
+		}
+		m.Others = append(m.Others, other)
+	}
+	return m
+}
+
+func pathOf(ctx context.Context, r host.Reader, s *Snapshot, by Connection) Management {
 	switch {
 	case by.None:
 		return Management{}

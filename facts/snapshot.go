@@ -95,6 +95,30 @@ type Management struct {
 	Devices []string   `json:"devices,omitempty"`
 	Route   host.Route `json:"route,omitzero"`    // the kernel's route to Client
 	Unknown string     `json:"unknown,omitempty"` // why the path could not be found; "" if it was found or a pipe needs none
+	By      string     `json:"by,omitempty"`      // what made the connection; "" for SSH
+	// Others are further paths that must not be cut. They have none themselves.
+	Others []Management `json:"others,omitempty"`
+}
+
+// Connection names the connection for people.
+func (m Management) Connection() string {
+	if m.By == "" {
+		return "SSH connection"
+	}
+	return "connection by " + m.By
+}
+
+// Fenced calls why with the snapshot once for each path that must not be cut, as if that were the only one, and returns the first reason.
+func (s *Snapshot) Fenced(why func(*Snapshot) string) string {
+	reason := why(s)
+	for _, other := range s.Management.Others {
+		if reason == "" {
+			one := *s
+			one.Management = other
+			reason = why(&one)
+		}
+	}
+	return reason
 }
 
 // DialledNetwork returns the address at which we reached the host, with the network that the host says it is in: that address alone if

@@ -22,6 +22,7 @@ type Group struct {
 	Management *HostPlan
 	// UnknownPath says why the paths of the operator's connections to these hosts are unknown; "" if they are known.
 	UnknownPath string
+	By          string // what made the connections (facts.Management)
 }
 
 // GroupAction is one action of all hosts of a group.
@@ -52,7 +53,7 @@ func (p *Plan) Groups() []Group {
 		if len(h.Actions) == 0 || len(h.Problems) > 0 || h.Unreachable != "" {
 			continue
 		}
-		key := shape(h.Actions) + h.Management.Unknown
+		key := shape(h.Actions) + h.Management.Unknown + "\x00" + h.Management.By
 		if at, ok := index[key]; ok {
 			members[at] = append(members[at], h)
 			continue
@@ -83,7 +84,7 @@ func shape(actions []Action) string {
 func fold(hosts []*HostPlan) Group {
 	hosts = slices.Clone(hosts)
 	slices.SortStableFunc(hosts, func(a, b *HostPlan) int { return byNumber(a.Name, b.Name) })
-	g := Group{UnknownPath: hosts[0].Management.Unknown}
+	g := Group{UnknownPath: hosts[0].Management.Unknown, By: hosts[0].Management.By}
 	for _, h := range hosts {
 		g.Hosts = append(g.Hosts, h.Name)
 	}

@@ -356,7 +356,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 				d.Notes = n.Notes(got)
 			}
 			if f, ok := p.(Fencer[S, T]); ok && len(d.Changes) > 0 {
-				d.Touches = f.Touches(snap, s, d.Changes)
+				d.Touches = snap.Fenced(func(snap *facts.Snapshot) string { return f.Touches(snap, s, d.Changes) })
 			}
 			return d, nil
 		},
@@ -408,7 +408,8 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 					return Change{}, "", err
 				}
 			}
-			c, touches = o.Undo(snap, a, to)
+			c, _ = o.Undo(snap, a, to)
+			touches = snap.Fenced(func(snap *facts.Snapshot) string { _, why := o.Undo(snap, a, to); return why })
 			c.Stage = k.UndoStage()
 			return c, touches, nil
 		}

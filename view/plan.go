@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -233,7 +234,7 @@ func (p *Printer) group(g planner.Group, destroy bool) {
 	if slices.ContainsFunc(g.Actions, func(a planner.GroupAction) bool { return a.Op == planner.Reconnect }) {
 		what = "changed below"
 	}
-	about := fmt.Sprintf("  (%d hosts; paths of your SSH connections: %s)", len(g.Hosts), what)
+	about := fmt.Sprintf("  (%d hosts; paths of your %ss: %s)", len(g.Hosts), facts.Management{By: g.By}.Connection(), what)
 	if g.UnknownPath != "" {
 		about = fmt.Sprintf("  (%d hosts; the paths of your own connections are unknown: %s)", len(g.Hosts), g.UnknownPath)
 	}
@@ -262,7 +263,7 @@ func management(h planner.HostPlan) string {
 	case h.Moves():
 		what = "changed below"
 	}
-	return fmt.Sprintf("  (your SSH connection: %s → %s via %s, %s)", m.Client, m.Server, strings.Join(m.Devices, ", "), what)
+	return fmt.Sprintf("  (your %s: %s → %s via %s, %s)", m.Connection(), m.Client, m.Server, strings.Join(m.Devices, ", "), what)
 }
 
 func (p *Printer) action(a planner.GroupAction, destroy bool) {

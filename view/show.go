@@ -22,7 +22,7 @@ func (p *Printer) Show(s apply.HostFacts) {
 	case m.Unknown != "":
 		p.Linef("  %s the path of your own connection is unknown: %s", p.warn("!"), m.Unknown)
 	case m.Client.IsValid():
-		p.Linef("  your SSH connection: %s → %s via %s", m.Client, m.Server, strings.Join(m.Devices, ", "))
+		p.Linef("  your %s: %s → %s via %s", m.Connection(), m.Client, m.Server, strings.Join(m.Devices, ", "))
 	}
 	for _, l := range f.Links {
 		if !l.Loopback {

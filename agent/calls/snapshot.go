@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -79,12 +80,24 @@ func (r SnapshotResult) Check() error {
 	return nil
 }
 
+// mostPaths is how many paths a host may have beside that of the connection: Slurm has few controllers.
+const mostPaths = 16
+
 // addresses returns an error unless a kernel could report each address. A prefix has no zone, and an address of a host has none
 // here either: a zone is any text for netip.ParseAddr, line ends included, and String returns it.
 func (r SnapshotResult) addresses() error {
 	m := r.Snapshot.Management
-	all := []netip.Addr{m.Client, m.Server, m.Dialled}
-	for _, route := range append([]host.Route{m.Route}, r.Snapshot.Routes...) {
+	if len(m.Others) > mostPaths {
+		return fmt.Errorf("its answer has %d paths to controllers", len(m.Others))
+	}
+	all, routes, devices := []netip.Addr{m.Client, m.Server, m.Dialled}, append([]host.Route{m.Route}, r.Snapshot.Routes...), m.Devices
+	for _, o := range m.Others {
+		if len(o.Others) > 0 {
+			return errors.New("its answer has paths within paths")
+		}
+		all, routes, devices = append(all, o.Client, o.Server), append(routes, o.Route), slices.Concat(devices, o.Devices)
+	}
+	for _, route := range routes {
 		all = append(all, route.Via, route.Src)
 	}
 	for _, d := range r.Snapshot.RDMA {
@@ -100,7 +113,7 @@ func (r SnapshotResult) addresses() error {
 	if m.Port < 0 || m.Port > 65535 {
 		return fmt.Errorf("its answer has an SSH server at the impossible port %d", m.Port)
 	}
-	for _, name := range m.Devices {
+	for _, name := range devices {
 		if !isDevice(name) {
 			return fmt.Errorf("its answer has a network interface of the impossible name %.80q under your connection", name)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,6 +157,9 @@ func (s *server) path(ctx context.Context) (*checkpoint.ManagementPath, error) {
 		return nil, err
 	}
 	m := snap.Management
+	for _, o := range m.Others {
+		m.Devices = slices.Concat(m.Devices, o.Devices)
+	}
 	return &checkpoint.ManagementPath{Devices: m.Devices, Client: m.Client, Unknown: m.Unknown != ""}, nil
 }
 

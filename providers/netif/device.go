@@ -379,7 +379,7 @@ func touchesDevice(snap *facts.Snapshot, name string, changes []resource.Change)
 	}
 	for _, d := range devices {
 		if onManagement(snap, d) {
-			return fmt.Sprintf("%s carries your SSH connection (%s to %s)", d, m.Client, m.Server)
+			return fmt.Sprintf("%s carries your %s (%s to %s)", d, m.Connection(), m.Client, m.Server)
 		}
 	}
 	return ""

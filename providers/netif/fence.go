@@ -40,11 +40,11 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 		return unknownPath(snap)
 	}
 	if onManagement(snap, l.Name) {
-		return fmt.Sprintf("%s carries your SSH connection (%s to %s)", l.Name, m.Client, m.Server)
+		return fmt.Sprintf("%s carries your %s (%s to %s)", l.Name, m.Connection(), m.Client, m.Server)
 	}
 	for _, c := range changes {
 		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {
-			return fmt.Sprintf("address %s on %s would divert the replies of your SSH connection (to %s) from %s", p, l.Name,
+			return fmt.Sprintf("address %s on %s would divert the replies of your %s (to %s) from %s", p, l.Name, m.Connection(),
 				m.Client, strings.Join(m.Devices, ", "))
 		}
 	}
@@ -63,7 +63,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 	}
 	covers := func(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || p.Masked().Contains(a) }
 	if covers(want.From, m.Server) && covers(want.To, m.Client) {
-		return fmt.Sprintf("rule %s matches the replies of your SSH connection (%s to %s)", describeRule(want.rule()), m.Server, m.Client)
+		return fmt.Sprintf("rule %s matches the replies of your %s (%s to %s)", describeRule(want.rule()), m.Connection(), m.Server, m.Client)
 	}
 	leads := func(r host.Rule) bool {
 		return r.Table == want.Table && r.Family == want.Family() && covers(r.From, m.Server) && covers(r.To, m.Client)
@@ -73,7 +73,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 	}
 	for _, r := range want.Routes {
 		if r.To.Masked().Contains(m.Client) && r.changed(changes) {
-			return fmt.Sprintf("route %s in table %d would carry the replies of your SSH connection to %s", r.To, want.Table, m.Client)
+			return fmt.Sprintf("route %s in table %d would carry the replies of your %s to %s", r.To, want.Table, m.Connection(), m.Client)
 		}
 	}
 	return ""

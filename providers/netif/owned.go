@@ -139,7 +139,7 @@ func guardsRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 		return unknownPath(snap)
 	}
 	if r != nil && m.Client.IsValid() && r.Dst.Contains(m.Client) && r.OutIndex == m.Route.OutIndex {
-		return fmt.Sprintf("route %s carries the replies of your SSH connection to %s", r.Dst, m.Client)
+		return fmt.Sprintf("route %s carries the replies of your %s to %s", r.Dst, m.Connection(), m.Client)
 	}
 	return ""
 }
@@ -238,7 +238,7 @@ func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	}
 	covers := func(p netip.Prefix, x netip.Addr) bool { return !p.IsValid() || p.Contains(x) }
 	if r != nil && m.Client.IsValid() && covers(r.From, m.Server) && covers(r.To, m.Client) {
-		return fmt.Sprintf("rule %s matches the replies of your SSH connection", describeRule(*r))
+		return fmt.Sprintf("rule %s matches the replies of your %s", describeRule(*r), m.Connection())
 	}
 	return ""
 }

@@ -52,5 +52,5 @@ func (mainRoute) Touches(snap *facts.Snapshot, want MainRouteSpec, _ []resource.
 			return ""
 		}
 	}
-	return fmt.Sprintf("route %s would carry the replies of your SSH connection to %s", want.Route.To, m.Client)
+	return fmt.Sprintf("route %s would carry the replies of your %s to %s", want.Route.To, m.Connection(), m.Client)
 }

@@ -88,7 +88,7 @@ func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change
 	}
 	risky := parts[4] == "disable_ipv6" && m.Client.Is6() || parts[4] == "rp_filter" || parts[4] == "arp_ignore"
 	if onManagement(snap, parts[3]) || parts[3] == "all" && risky && parts[4] != "arp_ignore" {
-		return fmt.Sprintf("%s affects the device that carries your SSH connection (%s)", sysctlName(want.Path()),
+		return fmt.Sprintf("%s affects the device that carries your %s (%s)", sysctlName(want.Path()), m.Connection(),
 			strings.Join(m.Devices, ", "))
 	}
 	return ""

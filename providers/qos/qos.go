@@ -217,8 +217,8 @@ func touches(snap *facts.Snapshot, c resource.Change) string {
 	case m.Unknown != "":
 		return "the path of your own connection is unknown (" + m.Unknown + "), and this may interrupt it"
 	case m.Client.IsValid() && slices.Contains(m.Devices, c.Atom.Thing()):
-		return fmt.Sprintf("%s carries your SSH connection (%s to %s), and a change of %s takes the port down for a moment",
-			c.Atom.Thing(), m.Client, m.Server, c.Attribute)
+		return fmt.Sprintf("%s carries your %s (%s to %s), and a change of %s takes the port down for a moment",
+			c.Atom.Thing(), m.Connection(), m.Client, m.Server, c.Attribute)
 	}
 	return ""
 }
