@@ -31,6 +31,7 @@ var allowed = map[string]struct {
 	"parallel":           {nil, "many calls at the same time are the same whatever they do"},
 	"retry":              {nil, "waiting is the same whatever is waited for"},
 	"transport":          {nil, "a stream to a host is the same whatever is said over it"},
+	"transport/slurm":    {[]string{"transport"}, "another way to the same stream: of transport, the target and the helper's builds"},
 	"packagemanager":     {[]string{"host"}, "what a package manager says and is asked has no opinion about driver stacks"},
 	"facts":              {[]string{"agent/decode", "host", "host/process"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
 	"resource":           {[]string{"facts", "fabric", "host", "host/process"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host); of host/process, the name of a process in an installation's journal"},
@@ -138,7 +139,7 @@ func checkFile(t *testing.T, room, path string) {
 		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, anyOf(ours)) && !slices.Contains(rule.rooms, "*") {
 			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
 		}
-		if name == "os/exec" && !slices.Contains([]string{"host/process", "transport", "lab/netns", "lab/vm"}, room) {
+		if name == "os/exec" && !slices.Contains([]string{"host/process", "transport", "transport/slurm", "lab/netns", "lab/vm"}, room) {
 			t.Errorf("%s imports os/exec: programs are started in host/process, transport and labs only", path)
 		}
 	}

@@ -23,7 +23,41 @@ type Target struct {
 	Via            string // another address of the host to connect to, with the host key of Address; may be empty
 	Sudo           *bool  // nil means sudo unless the user is root
 	ConnectTimeout time.Duration
-	MayReuse       bool `json:"-"` // a kept connection will do (Keeping). Without it, each connection proves that a new login works
+	Slurm          *Slurm // the host is a node of a Slurm cluster, and reached by it; nil: by SSH
+	MayReuse       bool   `json:"-"` // a kept connection will do (Keeping). Without it, each connection proves that a new login works
+}
+
+// Slurm says how a node of a Slurm cluster is reached (transport/slurm).
+type Slurm struct {
+	Partition   string // "": the cluster's default
+	Reservation string // "": none
+	// Exclusive takes the whole node, which no job may hold.
+	Exclusive bool
+	// MaxDrained is how many nodes of a partition may be drained at once, whoever drained them; 0: any number.
+	MaxDrained int
+	// DrainTimeout is how long to wait for the jobs of a drained node.
+	DrainTimeout time.Duration
+}
+
+// BusyError says that jobs hold a host.
+type BusyError struct {
+	Jobs   []string      // their IDs
+	Waited time.Duration // for their end; 0 if nobody waited
+}
+
+func (e *BusyError) Error() string {
+	if e.Waited > 0 {
+		return fmt.Sprintf("%s did not end within %s (drain_timeout)", Jobs(e.Jobs), e.Waited)
+	}
+	return fmt.Sprintf("busy (%s): not read", Jobs(e.Jobs))
+}
+
+// Jobs names jobs by their IDs.
+func Jobs(ids []string) string {
+	if len(ids) == 1 {
+		return "job " + ids[0]
+	}
+	return "jobs " + strings.Join(ids, ", ")
 }
 
 // Helper is the program to run on hosts.

@@ -1,0 +1,127 @@
+//go:build linux
+
+package slurm
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// dialPatience is how long a helper may take to reach the door and to prove itself.
+const dialPatience = 20 * time.Second
+
+// mostInvitation limits what a helper reads: munge's limit for a payload is 1 MiB.
+const mostInvitation = 2 << 20
+
+// Paths are those that must not be cut on a node, as SSH_CONNECTION would say them: an address and port, and the node's own.
+type Paths struct {
+	Coordinator string
+	Controllers []string
+}
+
+// ServeStep is the start of a helper in a job step: it installs the program, reads the coordinator's credential, dials back and proves
+// its secret.
+func ServeStep(ctx context.Context, credential io.Reader, version string) (io.ReadWriter, Paths, error) {
+	node := os.Getenv("SLURMD_NODENAME")
+	err := errors.New("it does not run as root on the node")
+	if os.Getuid() == root {
+		err = installSelf(version)
+	}
+	if err != nil {
+		return nil, Paths{}, fmt.Errorf("%s %s %w", failure, node, err)
+	}
+	c, paths, err := dialBack(ctx, munge{}, credential, node)
+	if err != nil {
+		return nil, Paths{}, fmt.Errorf("%s %s %w", failure, node, err)
+	}
+	return c, paths, nil
+}
+
+// The ports that slurm.conf has by default. Paths do not depend on them.
+const (
+	slurmctldPort = 6817
+	slurmdPort    = 6818
+)
+
+func dialBack(ctx context.Context, m munge, credential io.Reader, node string) (io.ReadWriteCloser, Paths, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	text, err := io.ReadAll(io.LimitReader(credential, mostInvitation))
+	if err != nil {
+		return nil, Paths{}, fmt.Errorf("read the credential: %w", err)
+	}
+	payload, err := m.decode(ctx, string(text))
+	if err != nil {
+		return nil, Paths{}, fmt.Errorf("decode the credential: %w", err)
+	}
+	var in invitation
+	if err := json.Unmarshal([]byte(payload), &in); err != nil {
+		return nil, Paths{}, fmt.Errorf("read the credential: %w", err)
+	}
+	own, err := netip.ParseAddr(in.From[node])
+	if err != nil || in.Secrets[node] == "" {
+		return nil, Paths{}, fmt.Errorf("the credential has no secret for node %s", node)
+	}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))}
+	plain, err := d.DialContext(ctx, "tcp", in.Door)
+	if err != nil {
+		return nil, Paths{}, fmt.Errorf("connect to the coordinator: %w", err)
+	}
+	c, err := m.introduce(ctx, plain, in, node)
+	if err != nil {
+		return nil, Paths{}, errors.Join(fmt.Errorf("introduce node %s to the coordinator at %s: %w", node, in.Door, err), plain.Close())
+	}
+	there, here := plain.RemoteAddr().(*net.TCPAddr).AddrPort(), plain.LocalAddr().(*net.TCPAddr).AddrPort()
+	paths := Paths{Coordinator: fmt.Sprintf("%s %d %s %d", there.Addr(), there.Port(), here.Addr(), here.Port())}
+	for _, at := range in.Controllers {
+		if at != there.Addr().String() && at != own.String() {
+			paths.Controllers = append(paths.Controllers, fmt.Sprintf("%s %d %s %d", at, slurmctldPort, own, slurmdPort))
+		}
+	}
+	return c, paths, nil
+}
+
+// introduce checks the coordinator's key, and proves the node's secret.
+func (m munge) introduce(ctx context.Context, plain net.Conn, in invitation, node string) (io.ReadWriteCloser, error) {
+	if err := plain.SetDeadline(time.Now().Add(dialPatience)); err != nil {
+		return nil, err
+	}
+	c := tls.Client(plain, &tls.Config{MinVersion: tls.VersionTLS13,
+		InsecureSkipVerify: true, // no authority signs the key of a run: its digest came in the credential, and is compared here
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) != 1 || digest(s.PeerCertificates[0].Raw) != in.Pin {
+				return errors.New("it has another key than the credential says")
+			}
+			return nil
+		}})
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	bound, err := binding(c)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := json.Marshal(proof{Secret: in.Secrets[node], Binding: bound})
+	if err != nil {
+		return nil, err
+	}
+	credential, err := m.encode(ctx, string(payload), root)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeBounded(c, credential); err != nil {
+		return nil, err
+	}
+	if _, err := readBounded(c, 16); err != nil {
+		return nil, fmt.Errorf("it refused: %w", err)
+	}
+	return &stream{c}, c.SetDeadline(time.Time{})
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// installSelf moves this program to its place on a node, from where guardians can start it after the step, and goes on there: it does
+// not return, unless it fails or already is in its place. slurmd's tree had put it into a folder for temporary files.
+func installSelf(version string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	place := installed(version)
+	if self == place {
+		return nil
+	}
+	if err := os.MkdirAll(installDir, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{installDir, filepath.Dir(installDir)} {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if s := info.Sys().(*syscall.Stat_t); !info.IsDir() || s.Uid != root || info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("install the helper: %s must be a folder of root in which nobody else can write", dir)
+		}
+	}
+	tmp, err := os.CreateTemp(installDir, "new-")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(fill(tmp, self), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), place)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("install the helper in %s: %w", installDir, err), os.Remove(tmp.Name()), os.Remove(self))
+	}
+	if err := os.Remove(self); err != nil {
+		return err
+	}
+	return fmt.Errorf("start %s: %w", place, syscall.Exec(place, append([]string{place}, os.Args[1:]...), os.Environ()))
+}
+
+func fill(to *os.File, path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Chmod(0o700), to.Sync())
+}

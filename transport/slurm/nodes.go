@@ -1,0 +1,231 @@
+//go:build linux
+
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/transport"
+)
+
+// node is a node as slurmctld describes it.
+type node struct {
+	name, addr, hostname string
+	states               []string // such as IDLE, MIXED, DRAIN
+	allocated, total     int      // processors
+	memory               int      // MiB, as slurm.conf says
+	partitions           []string
+	reason               string // why it is drained or down; "" if it is neither
+	addrs                []netip.Addr
+}
+
+// nodeName matches names that Slurm's programs read as one node: without it, a name could be a list of nodes or a flag.
+var nodeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`) })
+
+// parseNodes reads the lines of `scontrol -o show node`: KEY=VALUE with spaces between them. The first of a key counts: only the last
+// value, Reason, is text that people wrote.
+func parseNodes(text string) ([]node, error) {
+	var out []node
+	for line := range strings.Lines(text) {
+		v := map[string]string{}
+		for word := range strings.FieldsSeq(line) {
+			if key, value, is := strings.Cut(word, "="); is && v[key] == "" {
+				v[key] = value
+			}
+		}
+		if v["NodeName"] == "" {
+			continue
+		}
+		if !nodeName().MatchString(v["NodeName"]) {
+			return nil, fmt.Errorf("read scontrol's answer: %q is no name of a node", v["NodeName"])
+		}
+		n := node{name: v["NodeName"], addr: v["NodeAddr"], hostname: v["NodeHostName"], states: strings.FieldsFunc(v["State"], func(r rune) bool { return r == '+' })}
+		n.allocated, _ = strconv.Atoi(v["CPUAlloc"]) // 0 for an unknown number: Slurm refuses a step that does not fit
+		n.total, _ = strconv.Atoi(v["CPUTot"])
+		n.memory, _ = strconv.Atoi(v["RealMemory"])
+		n.partitions = strings.Split(v["Partitions"], ",")
+		if _, reason, has := strings.Cut(line, " Reason="); has {
+			n.reason = strings.TrimSpace(reason)
+			if i := strings.LastIndex(n.reason, " ["); i > 0 && strings.HasSuffix(n.reason, "]") { // by whom and when
+				n.reason = n.reason[:i]
+			}
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+type nodes []node
+
+func listNodes(ctx context.Context) (nodes, error) {
+	text, err := ask(ctx, "scontrol", "-o", "-a", "show", "node")
+	if err != nil {
+		return nil, err
+	}
+	return parseNodes(text)
+}
+
+// silence is how long a node may count as one that does not respond: after a resume, each does until slurmctld has asked it.
+const silence = 10 * time.Second
+
+// listResponding is listNodes. It waits a little for those nodes with one of the addresses that do not respond.
+func listResponding(ctx context.Context, addresses []string) (nodes, error) {
+	for end := time.Now().Add(silence); ; {
+		all, err := listNodes(ctx)
+		if err != nil || time.Now().After(end) || !slices.ContainsFunc(addresses, func(a string) bool {
+			n, found := all.find(ctx, a)
+			return found && n.silent() && !n.has("DOWN")
+		}) {
+			return all, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookEvery / 2):
+		}
+	}
+}
+
+// find returns the node of a host's address: by its name, or else by one of its addresses.
+func (all nodes) find(ctx context.Context, address string) (node, bool) {
+	i := slices.IndexFunc(all, func(n node) bool { return n.name == address })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(n node) bool { return n.is(address) })
+	}
+	if at, err := netip.ParseAddr(address); i < 0 && err == nil {
+		i = slices.IndexFunc(all, func(n node) bool { return n.resolve(ctx) == nil && slices.Contains(n.addrs, at.Unmap()) })
+	}
+	if i < 0 {
+		return node{}, false
+	}
+	return all[i], true
+}
+
+// is reports whether a host's address names this node.
+func (n node) is(address string) bool {
+	return address == n.name || address == n.addr || address == n.hostname
+}
+
+func (n node) has(state string) bool {
+	return slices.ContainsFunc(n.states, func(s string) bool { return strings.Trim(s, "*~#!%$@^-") == state })
+}
+
+// silent reports whether slurmctld waits for an answer of the node's slurmd.
+func (n node) silent() bool { return n.has("NOT_RESPONDING") }
+
+// busy reports whether all processors are allocated, so that a step needs a partition that shares them.
+func (n node) busy() bool { return n.total > 0 && n.allocated >= n.total }
+
+// unusable returns why no job can start on the node, whoever asks; nil if one can.
+func (n *node) unusable(t transport.Target) error {
+	e := &transport.Error{Host: t.Name, Op: "reach node " + n.name}
+	switch {
+	case n.has("DOWN"), n.silent(), n.has("FAIL"), n.has("POWERED_DOWN"):
+		e.Err, e.Hint = fmt.Errorf("Slurm says it is %s%s", strings.Join(n.states, "+"), because(n.reason)), "check the node and its slurmd"
+	case n.has("DRAIN"):
+		e.Err, e.Hint = fmt.Errorf("it is drained%s, and Slurm starts nothing on a drained node", because(n.reason)),
+			fmt.Sprintf("when its reason is gone, run scontrol update nodename=%s state=undrain", n.name)
+	case n.has("RESERVED"), n.has("MAINTENANCE"), n.has("MAINT"):
+		if t.Slurm.Reservation != "" {
+			return nil
+		}
+		e.Err, e.Hint = errors.New("it is reserved"), "set slurm.reservation to the reservation's name, if it is for this work"
+	default:
+		return nil
+	}
+	return e
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", neutral(reason))
+}
+
+// resolve looks up the addresses of the node, from which its helper will dial back.
+func (n *node) resolve(ctx context.Context) error {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", n.addr)
+	for _, a := range found {
+		if a = a.Unmap(); !a.IsLoopback() {
+			n.addrs = append(n.addrs, a)
+		}
+	}
+	if err == nil && len(n.addrs) == 0 {
+		err = errors.New("it has none")
+	}
+	if err != nil {
+		return fmt.Errorf("look up the address of node %s (%s): %w", n.name, n.addr, err)
+	}
+	return nil
+}
+
+// localAddress returns the address of this machine from which it reaches another one.
+func localAddress(to netip.Addr) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9))) // sends nothing
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find the way to %s: %w", to, err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}
+
+// controllers returns the addresses of the cluster's controllers, to which each slurmd must keep a way.
+func controllers(ctx context.Context) (out []string, err error) {
+	text, err := ask(ctx, "scontrol", "show", "config")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		key, value, is := strings.Cut(line, "=")
+		if !is || !strings.HasPrefix(key, "SlurmctldHost[") {
+			continue
+		}
+		c := node{name: strings.TrimSpace(value), addr: strings.TrimSpace(value)}
+		if name, addr, has := strings.Cut(c.name, "("); has { // as slurm.conf writes it: NAME(ADDRESS)
+			c.name, c.addr = name, strings.TrimSuffix(addr, ")")
+		}
+		if err := c.resolve(ctx); err != nil {
+			return nil, err
+		}
+		for _, a := range c.addrs {
+			out = append(out, a.String())
+		}
+	}
+	return out, nil
+}
+
+// jobsOn returns the IDs of the jobs that hold processors of the nodes, without those of this name that a session holds itself.
+func jobsOn(ctx context.Context, nodes ...string) ([]string, error) {
+	text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
+		"--nodelist="+strings.Join(nodes, ","), "--format=%A")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for id := range strings.FieldsSeq(text) {
+		if strings.Trim(id, "0123456789") == "" && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// whereToRun returns what to do if Slurm's programs are missing.
+func whereToRun(err error) string {
+	if errors.Is(err, exec.ErrNotFound) {
+		return "run fabricform on a login or controller node of the cluster, which has Slurm's programs and munge"
+	}
+	return ""
+}

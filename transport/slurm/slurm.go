@@ -1,0 +1,380 @@
+//go:build linux
+
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/transport"
+)
+
+// Cluster starts helpers on nodes. The zero value with a Helper works. Safe for concurrent use.
+type Cluster struct {
+	Helper   transport.Helper
+	Progress func(host, message string) // may be nil
+
+	mu      sync.Mutex
+	waiting []*request     // for the next launch
+	launch  *time.Timer    // of the next launch; nil if nothing waits
+	door    *door          // nil until the first launch
+	held    map[string]*on // by node
+	holds   []*hold
+	reached map[string]place // by host
+	drained map[string]drain // by host
+	steps   sync.WaitGroup
+	closed  bool
+}
+
+// on is a node with an allocation of ours.
+type on struct {
+	node   node
+	hold   *hold
+	ready  bool   // the helper of this build is installed
+	goarch string // as Go names it
+}
+
+// place is where a host was found.
+type place struct {
+	node string
+	to   transport.Target
+}
+
+// request is one call of Start.
+type request struct {
+	ctx  context.Context
+	to   transport.Target
+	node node        // of the host
+	done chan answer // holds one
+}
+
+type answer struct {
+	stream io.ReadWriteCloser
+	err    error
+}
+
+func (r *request) answer(s io.ReadWriteCloser, err error) { r.done <- answer{s, err} }
+
+func (r *request) refuse(op, hint, format string, args ...any) {
+	r.answer(nil, &transport.Error{Host: r.to.Name, Op: op, Err: fmt.Errorf(format, args...), Hint: hint})
+}
+
+// gather is how long a launch waits for further hosts, so that many of them share one step.
+const gather = 100 * time.Millisecond
+
+// startPatience is how long a helper may take from the start of its step until it has dialled back.
+const startPatience = 60 * time.Second
+
+// Start starts a helper on a node, and returns the stream to it. Calls at the same time share their steps.
+func (c *Cluster) Start(ctx context.Context, t transport.Target) (io.ReadWriteCloser, error) {
+	if t.Via != "" {
+		return nil, &transport.Error{Host: t.Name, Op: "connect to " + t.Via, Err: errors.New("Slurm knows a node by one address only"),
+			Hint: "change NodeAddr in slurm.conf by hand, or reach this host by SSH for the change of its address"}
+	}
+	if os.Getuid() != root {
+		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: errors.New("only root can start helpers by Slurm"),
+			Hint: "run fabricform as root on a login or controller node"}
+	}
+	r := &request{ctx: ctx, to: t, done: make(chan answer, 1)}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: errors.New("the session is closed")}
+	}
+	c.waiting = append(c.waiting, r)
+	if c.launch == nil {
+		c.launch = time.AfterFunc(gather, c.launchAll)
+	} else {
+		c.launch.Reset(gather)
+	}
+	c.mu.Unlock()
+	select {
+	case a := <-r.done:
+		return a.stream, a.err
+	case <-ctx.Done():
+		go func() { // nobody takes a stream that comes later
+			if a := <-r.done; a.stream != nil {
+				a.stream.Close()
+			}
+		}()
+		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: ctx.Err()}
+	}
+}
+
+// Close ends all allocations and steps. The streams must be closed before.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	c.closed = true
+	holds, d := c.holds, c.door
+	c.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, h := range holds {
+		ending.Go(h.end)
+	}
+	ending.Wait()
+	c.steps.Wait()
+	if d != nil {
+		d.close()
+	}
+}
+
+// launchAll starts helpers for all calls that wait. Calls for the same node follow one another: a step has one task on each node.
+func (c *Cluster) launchAll() {
+	c.mu.Lock()
+	all := c.waiting
+	c.waiting, c.launch = nil, nil
+	c.mu.Unlock()
+	for located := c.locate(all); len(located) > 0; {
+		round, fresh := map[string]*request{}, map[string]*request{}
+		for _, name := range sorted(located) {
+			calls := located[name]
+			if round[name], located[name] = calls[0], calls[1:]; len(calls) == 1 {
+				delete(located, name)
+			}
+			if c.holding(name) == nil {
+				fresh[name] = round[name]
+			}
+		}
+		for name := range c.allocate(fresh) {
+			delete(round, name)
+		}
+		c.startHelpers(round)
+	}
+}
+
+// locate returns the calls by their nodes, and refuses those without one.
+func (c *Cluster) locate(all []*request) map[string][]*request {
+	if len(all) == 0 {
+		return nil
+	}
+	var addresses []string
+	for _, r := range all {
+		addresses = append(addresses, r.to.Address)
+	}
+	known, err := listResponding(all[0].ctx, addresses)
+	out := map[string][]*request{}
+	for _, r := range all {
+		if err != nil {
+			r.answer(nil, &transport.Error{Host: r.to.Name, Op: "ask Slurm for its nodes", Err: err, Hint: whereToRun(err)})
+			continue
+		}
+		n, found := known.find(r.ctx, r.to.Address)
+		if !found {
+			r.refuse("find its node", "give the host a name or address that `scontrol show node` says", "Slurm has no node %s", r.to.Address)
+			continue
+		}
+		r.node = n
+		c.note(r)
+		out[n.name] = append(out[n.name], r)
+	}
+	return out
+}
+
+// note remembers the node of a host.
+func (c *Cluster) note(r *request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reached == nil {
+		c.reached = map[string]place{}
+	}
+	c.reached[r.to.Name] = place{r.node.name, r.to}
+}
+
+func (c *Cluster) holding(node string) *on {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := c.held[node]; at != nil && at.hold.alive() {
+		return at
+	}
+	return nil
+}
+
+// allocate gets an allocation on each node: one for those with free processors, and one for each of the others, which have them only in
+// a partition that shares them. It refuses the calls whose nodes it cannot get, and returns these.
+func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) {
+	type share struct{ partition, reservation string }
+	free := map[share][]*request{}
+	var all sync.WaitGroup
+	for _, name := range sorted(fresh) {
+		r := fresh[name]
+		if err := r.node.unusable(r.to); err != nil {
+			r.answer(nil, err)
+			continue
+		}
+		if err := r.node.resolve(r.ctx); err != nil {
+			r.answer(nil, &transport.Error{Host: r.to.Name, Op: "find its node", Err: err})
+			continue
+		}
+		if jobs, err := jobsOn(r.ctx, name); r.to.Slurm.Exclusive && err == nil && len(jobs) > 0 {
+			r.answer(nil, &transport.BusyError{Jobs: jobs})
+			continue
+		}
+		if r.node.busy() {
+			all.Go(func() { c.allocateOn([]*request{r}) })
+			continue
+		}
+		s := share{r.to.Slurm.Partition, r.to.Slurm.Reservation}
+		free[s] = append(free[s], r)
+	}
+	for _, rs := range free {
+		all.Go(func() { c.allocateOn(rs) })
+	}
+	all.Wait()
+	refused = map[string]bool{}
+	for name := range fresh {
+		refused[name] = c.holding(name) == nil
+	}
+	maps.DeleteFunc(refused, func(_ string, is bool) bool { return !is })
+	return refused
+}
+
+// allocateOn answers the calls whose nodes it cannot get.
+func (c *Cluster) allocateOn(rs []*request) {
+	h, reports, err := startHold(rs, c.Helper.Version())
+	if err != nil && len(rs) > 1 { // one of them may not be what Slurm said a moment ago
+		var each sync.WaitGroup
+		for _, r := range rs {
+			each.Go(func() { c.allocateOn([]*request{r}) })
+		}
+		each.Wait()
+		return
+	}
+	if err != nil {
+		rs[0].answer(nil, whyNot(rs[0], err))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds = append(c.holds, h)
+	if c.held == nil {
+		c.held = map[string]*on{}
+	}
+	for _, r := range rs {
+		report := reports[r.node.name]
+		c.held[r.node.name] = &on{node: r.node, hold: h, ready: report.ready, goarch: report.goarch}
+	}
+}
+
+// whyNot explains why a node could not be allocated: with the jobs that hold it, if some do.
+func whyNot(r *request, err error) error {
+	if jobs, asked := jobsOn(context.WithoutCancel(r.ctx), r.node.name); asked == nil && len(jobs) > 0 {
+		return &transport.BusyError{Jobs: jobs}
+	}
+	return &transport.Error{Host: r.to.Name, Op: "reach node " + r.node.name, Err: err, Hint: whereToRun(err)}
+}
+
+// startHelpers starts one helper on each of the nodes, in as few steps as their allocations and programs allow.
+func (c *Cluster) startHelpers(round map[string]*request) {
+	type step struct {
+		hold   *hold
+		goarch string // of the program to install; "" if it is there
+	}
+	steps := map[step][]string{}
+	for _, name := range sorted(round) {
+		at := c.holding(name)
+		if at == nil {
+			round[name].refuse("start helper", "", "the allocation on node %s has ended", name)
+			continue
+		}
+		s := step{hold: at.hold}
+		if !at.ready {
+			s.goarch = at.goarch
+		}
+		steps[s] = append(steps[s], name)
+	}
+	var all sync.WaitGroup
+	for s, names := range steps {
+		all.Go(func() { c.startStep(s.hold, s.goarch, names, round) })
+	}
+	all.Wait()
+}
+
+// startStep starts a helper on nodes of one allocation. If goarch is set, the program is sent along and installed.
+func (c *Cluster) startStep(h *hold, goarch string, names []string, round map[string]*request) {
+	fail := func(op string, err error) {
+		for _, name := range names {
+			round[name].answer(nil, &transport.Error{Host: round[name].to.Name, Op: op, Err: err})
+		}
+	}
+	first := round[names[0]].ctx
+	var ns []node
+	c.mu.Lock()
+	for _, name := range names {
+		ns = append(ns, c.held[name].node)
+	}
+	c.mu.Unlock()
+	d, err := c.openDoor(first, ns[0])
+	if err != nil {
+		fail("listen for helpers", err)
+		return
+	}
+	guests, credential, err := d.invite(first, ns)
+	if err != nil {
+		fail("make a credential", err)
+		return
+	}
+	p, err := c.run(h, goarch, names, credential)
+	if err != nil {
+		fail("start helper", err)
+		return
+	}
+	c.steps.Go(p.wait)
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			r := round[name]
+			conn, err := guests[i].await(r.ctx, p, name)
+			d.forget(guests[i])
+			if err != nil {
+				r.answer(nil, &transport.Error{Host: r.to.Name, Op: "start helper", Err: err})
+				return
+			}
+			c.mu.Lock()
+			if at := c.held[name]; at != nil {
+				at.ready = true
+			}
+			c.mu.Unlock()
+			r.answer(conn, nil)
+		})
+	}
+	all.Wait()
+}
+
+// openDoor returns the door, which it opens at the address from which this machine reaches the node.
+func (c *Cluster) openDoor(ctx context.Context, n node) (*door, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.door == nil {
+		at, err := localAddress(n.addrs[0])
+		if err != nil {
+			return nil, err
+		}
+		controllers, err := controllers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d, err := openDoor(at, munge{})
+		if err != nil {
+			return nil, err
+		}
+		d.controllers = controllers
+		c.door = d
+	}
+	return c.door, nil
+}
+
+func sorted[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
