@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +112,9 @@ func (r *run) revert(ctx context.Context, tx *coordinator, ending Ending, why er
 	fates, _ := tx.Revert(context.WithoutCancel(ctx), tx.Hosts(), firstLine(why)) // the fates have each host's error
 	tx.Close()
 	r.recordFates(fates)
-	text := "apply failed, and every host that it changed was rolled back"
+	text := cmp.Or(r.wave, "apply") + " failed, and every host that it changed was rolled back"
 	if fatesEnding(fates) == OutcomeUnknown {
-		text = "apply failed, and not every host could be rolled back: see the lines above, and run " +
+		text = cmp.Or(r.wave, "apply") + " failed, and not every host could be rolled back: see the lines above, and run " +
 			r.s.Options.Invocation.Hint("pending")
 	}
 	return max(ending, RolledBack, fatesEnding(fates)),

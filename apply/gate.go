@@ -168,6 +168,9 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 		return l != nil && l.Carrier
 	}
 	where := func(p fabric.Path) bool {
+		if r.pending[p.Endpoints[0].Host] || r.pending[p.Endpoints[1].Host] {
+			return false
+		}
 		return (touched[p.Endpoints[0]] || touched[p.Endpoints[1]]) && lit(p.Endpoints[0]) && lit(p.Endpoints[1])
 	}
 	if r.s.Options.Destroy || !slices.ContainsFunc(r.s.Fabric.Paths(), where) {

@@ -278,10 +278,21 @@ func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[
 			return nil, changed, err
 		}
 	}
-	fates, err := r.s.revertEach(ctx, t.on, func(host string, i calls.TxInfo) calls.TxRevert {
-		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, RollBack: true,
-			Foreign: o.Foreign, Digest: shown[host].Digest}
-	})
+	var fates map[string]HostOutcome
+	revert := func() (_ Ending, err error) {
+		fates, err = r.s.revertEach(ctx, t.on, func(host string, i calls.TxInfo) calls.TxRevert {
+			return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, RollBack: true,
+				Foreign: o.Foreign, Digest: shown[host].Digest}
+		})
+		return Done, err
+	}
+	if hosts := slices.Concat(r.drainWaves()...); len(hosts) > 0 { // all at once: a transaction is rolled back on all of its hosts
+		var drained Ending
+		drained, err = r.drained(ctx, hosts, revert)
+		ending = max(ending, drained)
+	} else {
+		_, err = revert()
+	}
 	if isStale(err) {
 		ending = max(ending, Stale)
 	}

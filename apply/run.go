@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/validators"
 )
 
 // OnFailure says what to do when an apply fails on a host.
@@ -55,6 +56,9 @@ type run struct {
 	keys   []HostOutcome // of the stage of keys
 	done   []string      // what the early stages did, such as "keys are made"
 	keying bool          // this is the stage of keys
+	wave   string        // of hosts that were drained, for messages; "" without one
+	// pending are hosts that a later wave changes: what is between them and others is half changed until then.
+	pending map[string]bool
 }
 
 // NewID returns a random name for a plan or a run.
@@ -181,7 +185,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return max(ending, keyed), err
 	}
 	r.report.Outcomes = nil
-	changed, err := r.change(ctx)
+	changed, err := r.changeInWaves(ctx)
 	err = r.ofTheRest(err)
 	committed := r.committed() // without driver stacks, which are not rolled back
 	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
@@ -197,7 +201,13 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		r.e.Note("Live checks skipped (-no-verify): nothing was verified.")
 		return ending, nil
 	}
-	proof, results := r.s.prove(ctx, VerifyOptions{}, nil, r.e)
+	var checks VerifyOptions
+	if r.s.Options.Scheduler != nil {
+		checks.Only = []validators.Check{validators.CheckLink, validators.CheckPing}
+		r.e.Note("Jobs may run on these hosts, so that only carrier and pings are checked now: %s measures the rest, on hosts without jobs.",
+			r.s.Options.Invocation.Hint("verify"))
+	}
+	proof, results := r.s.prove(ctx, checks, nil, r.e)
 	if ctx.Err() != nil {
 		text := "interrupted; the fabric was not verified"
 		if len(committed) > 0 {

@@ -62,8 +62,12 @@ type SessionOptions struct {
 	Changing bool
 	Tokens   TokenStore
 	Leases   *Leases // of the program; may be nil
-	Build    string  // of this program and of the helpers
-	Source   string  // of the files
+	// Scheduler gives hosts with a slurm block to jobs; nil if there are none.
+	Scheduler Scheduler
+	// Exclusive reaches those hosts only while no job is there, and keeps jobs away until the session ends: for measurements.
+	Exclusive bool
+	Build     string // of this program and of the helpers
+	Source    string // of the files
 	// Invocation is how the operator named the fabric, for commands in messages.
 	Invocation fabric.Invocation
 	User       string // user@machine of the operator
@@ -195,6 +199,10 @@ func (s *Session) target(h *fabric.Host) transport.Target {
 		addr, port, user, identity, known := lab.Target(h.Name)
 		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known,
 			ConnectTimeout: cmp.Or(h.SSH.ConnectTimeout, lab.ConnectTimeout())}
+	}
+	if h.Slurm != nil {
+		return transport.Target{Name: h.Name, Address: h.Address, Slurm: &transport.Slurm{Partition: h.Slurm.Partition,
+			Reservation: h.Slurm.Reservation, MaxDrained: h.Slurm.MaxDrained, DrainTimeout: h.Slurm.DrainTimeout, Exclusive: s.Options.Exclusive}}
 	}
 	return transport.Target{
 		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,

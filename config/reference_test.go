@@ -194,7 +194,7 @@ func (w *page) block(b *block, path string, level int) {
 		if level > 3 && k.name == "validate" || k.typ == b.typ {
 			continue
 		}
-		if (b.name == "link" || b.name == "network" || b.name == "host") && (k.name == "validate" || k.name == "ssh" || k.name == "nccl") {
+		if (b.name == "link" || b.name == "network" || b.name == "host") && (k.name == "validate" || k.name == "ssh" || k.name == "slurm" || k.name == "nccl") {
 			fmt.Fprintf(w, "\n%s `%s`\n\n%s It has the attributes of the top-level `%s` block.\n", strings.Repeat("#", level+1), inside+" "+k.name, k.doc(), k.name)
 			w.example(inside + " " + k.name)
 			continue

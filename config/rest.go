@@ -20,13 +20,20 @@ func (l *loader) hostRest() {
 		l.ssh(k, scope{}, &top)
 	}
 	l.f.SSH = top
+	for _, k := range l.blocks["slurm"] {
+		l.f.Slurm = newSlurm()
+		l.slurm(k, scope{}, l.f.Slurm)
+		for _, other := range l.blocks["ssh"] {
+			l.errorf(other.DefRange(), "Two ways to the hosts", "The fabric has a slurm block as well. Keep one of them, and give the other to the hosts that need it.")
+		}
+	}
 	spec := language().block("host")
 	for _, hi := range l.insts {
 		h, s := hi.h, hi.s
 		for _, kind := range nicKinds {
 			s = s.with(kind, hi.nicsValue(kind, true))
 		}
-		h.SSH = top
+		h.SSH, h.Slurm = top, l.wayOf(hi.k)
 		if !l.attributes(spec, hi.k.Body, s, value(h), func(n string) bool { return n != "address" && n != "labels" }) {
 			h.Invalid = true
 		}
@@ -39,6 +46,15 @@ func (l *loader) hostRest() {
 		}
 	}
 	l.machines()
+	for _, m := range l.f.LoginMeshes {
+		for _, name := range m.Hosts {
+			if h := l.f.Host(string(name)); h != nil && h.Slurm != nil {
+				l.errorf(l.ranges[m.At("hosts")], "Not over Slurm", "Host %s is reached by Slurm, which proves no host key, and logins between hosts need one. "+
+					"Give this host an ssh block, or leave it out.", h.Name)
+				break
+			}
+		}
+	}
 }
 
 // machines reports hosts that are reached in the same way, and so are one machine.
@@ -68,6 +84,9 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 	case "ssh":
 		l.ssh(k, s, &h.SSH)
 		return
+	case "slurm":
+		l.slurm(k, s, h.Slurm)
+		return
 	case "nccl":
 		l.nccl(k, s, &h.NCCL)
 		for _, r := range h.NCCL.HCA {
@@ -82,6 +101,10 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 		h.OFED = &fabric.OFED{Block: l.place(k)}
 		kind.defaults(value(h.OFED))
 		h.OFED.Invalid = !l.attributes(kind, k.Body, s, value(h.OFED), nil)
+		if h.Slurm != nil {
+			l.errorf(k.DefRange(), "Not over Slurm", "A driver stack is installed over SSH only: it may reload drivers and reboot the host, which ends the job step. "+
+				"Give this host an ssh block, or remove the ofed block.")
+		}
 		return
 	}
 	insts, _ := l.expand(k, s)
@@ -99,6 +122,49 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 			l.policyRoute(k, i, h, kind)
 		case "rxe":
 			l.rxe(k, i, h, kind)
+		}
+	}
+}
+
+// wayOf returns the Slurm settings with which a host's own block begins: those of the fabric, none if only the host has a block, and nil if
+// the host is reached by SSH.
+func (l *loader) wayOf(host *hclsyntax.Block) *fabric.Slurm {
+	var ssh, slurm *hclsyntax.Block
+	for _, k := range host.Body.Blocks {
+		switch k.Type {
+		case "ssh":
+			ssh = k
+		case "slurm":
+			slurm = k
+		}
+	}
+	switch {
+	case ssh != nil && slurm != nil:
+		l.errorf(slurm.DefRange(), "Two ways to a host", "This host has an ssh block as well. Remove one of them: a host is reached by SSH or by Slurm.")
+	case ssh != nil || slurm == nil && l.f.Slurm == nil:
+		return nil
+	}
+	if l.f.Slurm == nil {
+		return newSlurm()
+	}
+	own := *l.f.Slurm
+	return &own
+}
+
+func newSlurm() *fabric.Slurm {
+	v := new(fabric.Slurm)
+	language().block("slurm").defaults(value(v))
+	return v
+}
+
+func (l *loader) slurm(k *hclsyntax.Block, s scope, v *fabric.Slurm) {
+	l.attributes(language().block("slurm"), k.Body, s, value(v), nil)
+	for name, text := range map[string]string{"partition": v.Partition, "reservation": v.Reservation} {
+		odd := func(r rune) bool {
+			return r != '-' && r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}
+		if a := k.Body.Attributes[name]; a != nil && (strings.HasPrefix(text, "-") || strings.ContainsFunc(text, odd)) {
+			l.errorf(a.Expr.Range(), "Value not allowed", "%s must be one name of letters, digits, '-', '_' and '.', as Slurm knows it.", name)
 		}
 	}
 }

@@ -20,7 +20,7 @@ var slurmNodes = []struct{ name, netdev string }{{"a", "rail0"}, {"b", "ib0"}, {
 // slurmValue has what shells, Slurm and srun --export give a meaning.
 const slurmValue = "/tmp/it's \"$(touch x)\" `y` \\n %s $Z # é: a, b; c"
 
-// slurmNode makes a lab's host a node of Slurm; $1 is its number, $2 its interface and $3 munge's key. All that it writes is the host's
+// slurmNode makes a lab's host a node of Slurm; $1 is its number, $2 its interface, $3 munge's key and $4 are the partitions. All that it writes is the host's
 // own: /etc, /run, /var and /dev of a lab's hosts are. The first node has the controller. The hosts have 2, 2, 3 and 2 GPUs; Slurm is
 // told more, so that jobs need not wait for each other. Host c
 // is known to Slurm as gpu3, by its hostname.
@@ -39,7 +39,7 @@ chown 0:0 /run/munge /var/lib/munge /var/log/munge
 munged --force --key-file=/run/key
 echo CgroupPlugin=cgroup/v1 > /etc/slurm/cgroup.conf
 echo 'Name=gpu File=/dev/nvidia[0-7]' > /etc/slurm/gres.conf
-cat > /etc/slurm/slurm.conf <<'EOF'
+cat > /etc/slurm/slurm.conf <<EOF
 ClusterName=test
 SlurmctldHost=a
 SlurmUser=root
@@ -58,7 +58,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1
 SlurmdParameters=config_overrides
 GresTypes=gpu
 NodeName=a,b,d,gpu3 CPUs=16 Gres=gpu:8
-PartitionName=all Nodes=ALL Default=YES
+$4
 EOF
 case $1 in
 1) slurmctld ;;
@@ -150,12 +150,24 @@ func slurmUp(t *testing.T) slurmCluster {
 		t.Fatal(err)
 	}
 	c.state = labUpFor(t, c.fabric)
+	c.startSlurm(t, func(i int) string { return slurmNodes[i].netdev }, "PartitionName=all Nodes=ALL Default=YES")
+	return c
+}
+
+// startSlurm makes the hosts nodes of Slurm, each by its interface, and waits until all are idle.
+func (c slurmCluster) startSlurm(t *testing.T, netdev func(i int) string, partitions string) {
+	t.Helper()
 	key := rand.Text() + rand.Text()
 	for i, n := range slurmNodes {
-		c.on(t, n.name, "", slurmNode, fmt.Sprint(i+1), n.netdev, key)
+		c.on(t, n.name, "", slurmNode, fmt.Sprint(i+1), netdev(i), key, partitions)
 	}
-	c.on(t, "a", "", `until [ "$(sinfo -h -o %D -t idle)" = 4 ]; do sleep 0.1; done`)
-	return c
+	c.idle(t)
+}
+
+// idle waits until all nodes are.
+func (c slurmCluster) idle(t *testing.T) {
+	t.Helper()
+	c.on(t, "a", "", `until [ "$(sinfo -h -p all -o %D -t idle)" = 4 ]; do sleep 0.1; done`)
 }
 
 // everywhere writes a program to the same path on all hosts.

@@ -23,6 +23,9 @@ type Fabric struct {
 
 	// Defaults for every host. A host's own block overrides them per attribute; `~/.ssh/config` supplies the rest.
 	SSH SSH `ff:"ssh,block"`
+	// All hosts are nodes of a Slurm cluster, and are reached by it instead of SSH. A host's own block overrides it per attribute, and a
+	// host with an `ssh` block is reached by SSH.
+	Slurm *Slurm `ff:"slurm,block"`
 	// One machine, or one for each key of `for_each`.
 	Hosts []*Host `ff:"host,block,label=NAME,repeat"`
 	// A direct cable between two NICs. One block describes both ends.

@@ -8,7 +8,8 @@ type Host struct {
 	Name      string
 	BlockName string // differs from Name under for_each
 
-	// Management address or name, as for ssh. Default: the host's name, which `~/.ssh/config` may resolve.
+	// Management address or name, as for ssh. Default: the host's name, which `~/.ssh/config` may resolve. With `slurm`: the name or
+	// address of the node, as `scontrol show node` says it.
 	Address string `ff:"address"`
 	// Your own names and values, for expressions and `-host`.
 	Labels map[string]string `ff:"labels"`
@@ -23,6 +24,8 @@ type Host struct {
 
 	// SSH settings of this host.
 	SSH SSH `ff:"ssh,block"`
+	// How this host is reached through Slurm, instead of SSH.
+	Slurm *Slurm `ff:"slurm,block"` // nil: by SSH
 	// A network interface of the fabric. Interfaces without a block are never changed.
 	NICs []*NIC `ff:"nic,block,label=NAME,repeat"` // and the bonds and VLANs, whose names differ from those of NICs
 	// Several NICs that act as one, which fabricform makes. A bond stands wherever a NIC does: `bond.b0`, or outside the host `host.a.bond.b0`.
@@ -60,6 +63,21 @@ type SSH struct {
 	// How long to wait for a connection, with the login and the answers of the SSH agent. Default: 10 s. A longer timeout also
 	// raises the heartbeat timeout.
 	ConnectTimeout time.Duration `ff:"connect_timeout"`
+}
+
+// Slurm holds the settings of hosts that are nodes of a Slurm cluster. The helper runs in a small job step, and dials back.
+type Slurm struct {
+	// Partition of the steps. Default: the cluster's. A node without a free processor is read only in a partition that shares
+	// processors (docs/slurm.md).
+	Partition string `ff:"partition"`
+	// Reservation of the steps, such as that of a maintenance.
+	Reservation string `ff:"reservation"`
+	// How many hosts are drained and changed at once, never both ends of a link.
+	Wave int `ff:"wave,min=1,max=10000,default=1"`
+	// How many nodes of a partition may be drained at once, whoever drained them: with more, nothing more is changed. Default: any number.
+	MaxDrained int `ff:"max_drained,min=1"`
+	// How long to wait until the jobs of drained hosts have ended. Then the hosts are given back unchanged.
+	DrainTimeout time.Duration `ff:"drain_timeout,default=1h"`
 }
 
 // NIC returns the NIC of that name, or nil.

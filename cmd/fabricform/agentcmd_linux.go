@@ -21,6 +21,7 @@ import (
 	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/providers"
 	"github.com/fabricform/fabricform/providers/qos"
+	"github.com/fabricform/fabricform/transport/slurm"
 )
 
 // hostProgram returns the program of that name, which runs on a host or as a process of a lab; nil if no program has it. It
@@ -49,6 +50,7 @@ func serveHost(ctx context.Context, args []string) error {
 	flags.SetOutput(io.Discard)
 	sshConnection := flags.String("ssh-connection", "",
 		"SSH_CONNECTION of the login, which sudo drops; empty: the path of the connection is unknown")
+	dialBack := flags.Bool("dial-back", false, "this is a job step of Slurm: dial back to the coordinator, whose credential is on stdin")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return errors.New("agent is an internal command that plan and apply start on a host")
 	}
@@ -56,12 +58,23 @@ func serveHost(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	var client io.ReadWriter = struct {
+		io.Reader
+		io.Writer
+	}{os.Stdin, os.Stdout}
+	by := facts.Connection{SSH: *sshConnection}
+	if *dialBack {
+		var paths slurm.Paths
+		if client, paths, err = slurm.ServeStep(ctx, os.Stdin, id); err != nil {
+			return err
+		}
+		by = facts.Connection{SSH: paths.Coordinator, By: "Slurm", Others: paths.Controllers}
+	}
 	h, err := host.Open()
 	if err != nil {
 		return err
 	}
-	table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now),
-		facts.Connection{SSH: *sshConnection})
+	table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), by)
 	if err != nil {
 		return err
 	}
@@ -69,7 +82,7 @@ func serveHost(ctx context.Context, args []string) error {
 	// A client that is gone reads no answers. Without this, writing one would kill the helper (os/signal, SIGPIPE), which may still
 	// clear up or revert for that client. Ignoring the signal would pass on to the programs that the helper starts; catching it does not.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return agent.Serve(ctx, os.Stdin, os.Stdout, id, table)
+	return agent.Serve(ctx, client, client, id, table)
 }
 
 // clearAbandoned removes the temporary folders of helpers that were killed, while this one serves its calls. finish waits for that, but

@@ -139,15 +139,24 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id, Cure: helperCure}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.Add}
+	a.cluster.Helper, a.cluster.Progress = d.Helper, d.Progress
 	a.reaches.Store(true)
 	if a.dial == nil {
-		a.dial = d.Start
+		a.dial = func(ctx context.Context, t transport.Target) (io.ReadWriteCloser, error) {
+			if t.Slurm != nil {
+				return a.cluster.Start(ctx, t)
+			}
+			return d.Start(ctx, t)
+		}
 	}
 	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Changing: a.changing, Build: id,
 		Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived,
 			Joined: providers.Joined, Looks: providers.Looks, Compared: providers.Compared},
 		Tokens: apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
+	if a.lab == "" && slices.ContainsFunc(f.Hosts, func(h *fabric.Host) bool { return h.Slurm != nil }) {
+		o.Scheduler, o.Exclusive = &a.cluster, a.measuring
+	}
 	if a.lab != "" {
 		l, err := openLab(labName(a.lab, f), f, o.Invocation)
 		if err != nil {

@@ -57,6 +57,7 @@ func run(args []string) int {
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go a.obey(interrupts, cancel) // until the program ends
 	err := a.execute(ctx, args)
+	a.cluster.Close()
 	if a.leaving.Load() {
 		select {} // leave ends the program
 	}

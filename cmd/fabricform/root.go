@@ -21,6 +21,7 @@ import (
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/habits"
+	"github.com/fabricform/fabricform/transport/slurm"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -43,13 +44,16 @@ type app struct {
 	dir      string // of -chdir; "": the current one
 	lab      string // "" for the declared hosts
 	parallel int
-	glance   bool          // disconnect from each host after one read
-	changing bool          // this is an apply or a destroy
-	keep     time.Duration // how long new connections are kept; 0: none is
+	glance   bool // disconnect from each host after one read
+	changing bool // this is an apply or a destroy
+	// measuring is set by commands that load hosts and links
+	measuring bool
+	keep      time.Duration // how long new connections are kept; 0: none is
 	fabric.Selection
 	asJSON   bool // print lines of JSON on stdout instead of text
 	warnings view.Warnings
-	dial     apply.Dial // nil: over SSH
+	dial     apply.Dial // nil: over SSH, or by the cluster
+	cluster  slurm.Cluster
 
 	interrupted <-chan struct{} // closed by the first interrupt
 	reaches     atomic.Bool     // the command connects to hosts

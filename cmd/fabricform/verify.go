@@ -32,6 +32,7 @@ configuration persists. A host that was never changed is only compared with the 
 	c.Flags().BoolVar(&o.AfterReboot, "after-reboot", false, "first check that the state after a reboot matches the files")
 	c.Flags().StringVar(&a.Link, "link", "", "check only this `link`, network or path of a network, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		a.measuring = true
 		for _, name := range only {
 			check := validators.Check(name)
 			if err := oneOf("check -only", check, validators.Checks()...); err != nil {

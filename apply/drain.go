@@ -1,0 +1,170 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// Scheduler gives hosts to jobs, and can keep jobs away from them.
+type Scheduler interface {
+	// Drain keeps new jobs away from the hosts, with a reason for each, and waits until none runs there. waiting is called when the jobs
+	// that it waits for change. After an error, it has given back all that it had taken; a *transport.BusyError says that jobs took
+	// too long.
+	Drain(ctx context.Context, reasons map[string]string, waiting func(jobs []string)) error
+	// Resume gives the hosts that Drain took back to jobs. Others, and those that somebody has drained meanwhile, stay as they are.
+	Resume(ctx context.Context, hosts []string) error
+}
+
+// disturbs reports whether a host's actions can touch the traffic of a job: all do that change the running host. Files for the next boot
+// or the next job, and keys, touch none.
+func disturbs(h planner.HostPlan) bool {
+	return slices.ContainsFunc(h.Actions, func(a planner.Action) bool {
+		return len(a.Changes) > 0 && a.Stage != resource.StagePersist && a.Stage != resource.StageKeys
+	})
+}
+
+// scheduled reports whether jobs may run on the host.
+func (s *Session) scheduled(host string) bool {
+	h := s.Fabric.Host(host)
+	return s.Options.Scheduler != nil && h != nil && h.Slurm != nil
+}
+
+// drainWaves groups the hosts of the plan that must be drained: those of one wave are drained and changed together, never both ends of a
+// link, and never more than each of them allows.
+func (r *run) drainWaves() (out [][]string) {
+	apart := r.apart()
+	most := func(host string) int { return max(r.s.Fabric.Host(host).Slurm.Wave, 1) }
+next:
+	for _, h := range r.p.Hosts {
+		if !r.s.scheduled(h.Name) || !disturbs(h) {
+			continue
+		}
+		for i, wave := range out {
+			full := slices.ContainsFunc(append(wave, h.Name), func(o string) bool { return len(wave) >= most(o) })
+			if !full && !slices.ContainsFunc(wave, func(o string) bool { return apart(o, h.Name) }) {
+				out[i] = append(wave, h.Name)
+				continue next
+			}
+		}
+		out = append(out, []string{h.Name})
+	}
+	return out
+}
+
+// changeInWaves is change for a fabric with hosts that a scheduler gives to jobs: what touches no job's traffic is changed at once, and then
+// each wave is drained, changed, checked and given back. It stops when a wave fails.
+func (r *run) changeInWaves(ctx context.Context) (Ending, error) {
+	waves := r.drainWaves()
+	if len(waves) == 0 {
+		return r.change(ctx)
+	}
+	if r.o.Manual || r.o.CheckRollback {
+		return Failed, errors.New("nothing was changed: hosts are given back to jobs wave by wave, so that what was committed there cannot wait for a " +
+			"confirmation or for the live checks of all; leave out -confirm=manual and -on-failed-check=rollback")
+	}
+	whole, done := r.p, []HostOutcome(nil)
+	defer func() { r.p, r.pending, r.wave = whole, nil, "" }()
+	r.pending = map[string]bool{}
+	for _, wave := range waves {
+		for _, host := range wave {
+			r.pending[host] = true
+		}
+	}
+	part := func(of func(host string) bool) {
+		own := *whole
+		own.Hosts = slices.Clone(whole.Hosts)
+		for i, h := range own.Hosts {
+			if !of(h.Name) {
+				own.Hosts[i].Actions = nil
+			}
+		}
+		r.p, r.report.Outcomes = &own, nil
+	}
+	part(func(host string) bool { return !r.pending[host] })
+	ending, err := r.change(ctx)
+	done = after(r.report.Outcomes, done)
+	for i, wave := range waves {
+		if ending != Done || err != nil {
+			break
+		}
+		for _, host := range wave {
+			delete(r.pending, host)
+		}
+		part(func(host string) bool { return slices.Contains(wave, host) })
+		r.p.Enrol = nil // the first part has written the rosters
+		r.wave = fmt.Sprintf("wave %d of %d (%s)", i+1, len(waves), planner.Names(wave))
+		ending, err = r.drained(ctx, wave, func() (Ending, error) { return r.change(ctx) })
+		done = after(r.report.Outcomes, done)
+		if (ending != Done || err != nil) && len(waves) > 1 {
+			r.e.Warn("%s", r.stopped(done, waves[i+1:]))
+		}
+	}
+	r.report.Outcomes = done
+	return ending, err
+}
+
+// stopped says what stays and what was not begun after a wave has failed.
+func (r *run) stopped(done []HostOutcome, rest [][]string) string {
+	var kept []string
+	for _, h := range done {
+		if h.Fate == Committed {
+			kept = append(kept, h.Host)
+		}
+	}
+	var says []string
+	if len(kept) > 0 {
+		says = append(says, "what is committed on "+planner.Names(kept)+" stays")
+	}
+	if len(rest) > 0 {
+		says = append(says, "nothing was begun on "+planner.Names(slices.Concat(rest...)))
+	}
+	return fmt.Sprintf("! stopped at %s%s. Plan again to see what remains", r.wave, strings.Join(append([]string{""}, says...), "; "))
+}
+
+// drained drains hosts, does something, and gives them back.
+func (r *run) drained(ctx context.Context, hosts []string, do func() (Ending, error)) (ending Ending, err error) {
+	scheduler, reasons := r.s.Options.Scheduler, map[string]string{}
+	for _, h := range r.p.Hosts {
+		if slices.Contains(hosts, h.Name) {
+			reasons[h.Name] = r.reason(h)
+		}
+	}
+	r.e.Progress("draining %s", planner.Names(hosts))
+	err = scheduler.Drain(ctx, reasons, func(jobs []string) {
+		r.e.Warn("! %s: drained, waiting for %s", planner.Names(hosts), transport.Jobs(jobs))
+	})
+	var busy *transport.BusyError
+	switch {
+	case errors.As(err, &busy):
+		r.e.Warn("! not changed, and given back to jobs: %s, because %v", planner.Names(hosts), err)
+		return HostsUnreachable, nil
+	case err != nil && ctx.Err() != nil:
+		return Failed, fmt.Errorf("interrupted; not changed: %s", planner.Names(hosts))
+	case err != nil:
+		return Failed, fmt.Errorf("not changed: %s, because %w", planner.Names(hosts), err)
+	}
+	defer func() {
+		if back := scheduler.Resume(context.WithoutCancel(ctx), hosts); back != nil {
+			ending, err = max(ending, Failed), errors.Join(err, back)
+		}
+	}()
+	return do()
+}
+
+// reason says in the words of the plan why a host is drained.
+func (r *run) reason(h planner.HostPlan) string {
+	var changes []string
+	for _, a := range h.Shown() {
+		for _, c := range a.Changes {
+			changes = append(changes, fmt.Sprintf("%s.%s %s", a.Resource.Addr.Kind, a.Resource.Addr.Name, c))
+		}
+	}
+	return fmt.Sprintf("fabricform %s %s by %s: %s", r.report.Command, r.id, r.s.Options.User, strings.Join(changes, "; "))
+}

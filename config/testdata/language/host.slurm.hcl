@@ -1,0 +1,5 @@
+host "a" {
+  slurm {
+    reservation = "maintenance"
+  }
+}

@@ -1,0 +1,3 @@
+slurm {
+  partition = "fabric"
+}

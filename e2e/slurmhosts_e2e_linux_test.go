@@ -1,0 +1,205 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// slurmFabric is what the coordinator on host a reads: the hosts are reached by Slurm, whose network is none of the fabric's cables.
+const slurmFabric = `
+slurm {
+  %s
+}
+host "a" {
+  nic "rail0" {
+    netdev = "rail0"
+    mtu    = %[2]d
+  }
+}
+host "b" {
+  address = "10.77.0.2"
+  nic "rail0" {
+    netdev = "rail0"
+    mtu    = %[2]d
+  }
+}
+host "c" {
+  address = "gpu3"
+  nic "rail0" {
+    netdev = "rail0"
+    mtu    = %[2]d
+  }
+}
+host "d" {
+  nic "rail0" {
+    netdev = "rail0"
+    mtu    = %[2]d
+  }
+}
+link "ab" {
+  endpoints = [host.a.nic.rail0, host.b.nic.rail0]
+  subnet    = "10.50.0.0/24"
+}
+link "cd" {
+  endpoints = [host.c.nic.rail0, host.d.nic.rail0]
+  subnet    = "10.50.1.0/24"
+}
+`
+
+// sharing are the partitions of a cluster whose administrators can run steps beside jobs that have all processors of a node.
+const sharing = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:1\nPartitionName=share Nodes=ALL OverSubscribe=FORCE:4"
+
+// slurmHosts starts a lab whose hosts are nodes of Slurm, by a network beside the cables.
+func slurmHosts(t *testing.T) slurmCluster {
+	t.Helper()
+	installed(t, "slurmctld", "slurmd", "munged", "sbatch")
+	var text strings.Builder
+	var members []string
+	for i, n := range slurmNodes {
+		fmt.Fprintf(&text, "host %q {\n  nic \"rail0\" {\n    netdev = \"rail0\"\n  }\n  nic \"slurm\" {\n    netdev      = \"eth0\"\n    host_number = %d\n  }\n}\n",
+			n.name, i+1)
+		members = append(members, "host."+n.name+".nic.slurm")
+	}
+	fmt.Fprintf(&text, "network \"slurm\" {\n  members = [%s]\n  subnet  = \"10.77.0.0/24\"\n}\n", strings.Join(members, ", "))
+	for i, ends := range []string{"ab", "cd"} {
+		fmt.Fprintf(&text, "link %q {\n  endpoints = [host.%c.nic.rail0, host.%c.nic.rail0]\n  subnet = \"10.50.%d.0/24\"\n}\n", ends, ends[0], ends[1], i)
+	}
+	c := slurmCluster{fabric: filepath.Join(t.TempDir(), "cluster.hcl")}
+	if err := os.WriteFile(c.fabric, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.state = labUpFor(t, c.fabric)
+	c.startSlurm(t, func(int) string { return "eth0" }, sharing)
+	return c
+}
+
+// declare writes the fabric that the coordinator reads.
+func (c slurmCluster) declare(t *testing.T, slurm string, mtu int) {
+	t.Helper()
+	c.on(t, "a", fmt.Sprintf(slurmFabric, slurm, mtu), `cat > /root/f.hcl`)
+}
+
+// coordinate runs fabricform on host a.
+func (c slurmCluster) coordinate(t *testing.T, args ...string) answer {
+	t.Helper()
+	return tryCommand(t, c.state, exec.Command(bin, append([]string{"lab", "exec", c.fabric, "a", "--", "timeout", "300", bin}, args...)...))
+}
+
+// hold starts a job on a host's node, and returns its ID.
+func (c slurmCluster) hold(t *testing.T, node string, processors int, program string) (id string) {
+	t.Helper()
+	id = c.submit(t, "--nodelist="+node, "--nodes=1", fmt.Sprintf("--cpus-per-task=%d", processors), "--wrap="+program)
+	c.on(t, "a", "", `until squeue -h -t running -j "$1" | grep -q .; do sleep 0.05; done`, id)
+	return id
+}
+
+// states returns the states of all nodes, and the reasons of those that have one.
+func (c slurmCluster) states(t *testing.T) string {
+	t.Helper()
+	return c.on(t, "a", "", `sinfo -h -p all -N -o "%N %T %E"`)
+}
+
+// TestSlurmReachesHosts plans, applies and finds drift on nodes of a real Slurm, without SSH. Jobs are waited for.
+func TestSlurmReachesHosts(t *testing.T) {
+	together(t)
+	c := slurmHosts(t)
+	c.declare(t, "wave = 2", 9000)
+	c.coordinate(t, "plan", "/root/f.hcl").want(t, 0, "Plan: ")
+	c.idle(t)
+	c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl").want(t, 0, "ping")
+	c.idle(t)
+	c.coordinate(t, "plan", "-detailed-exitcode", "/root/f.hcl").want(t, 0)
+	c.coordinate(t, "verify", "/root/f.hcl").want(t, 0, "throughput")
+	for _, n := range slurmNodes {
+		if left := c.on(t, n.name, "", "ls /var/tmp; ls /var/lib/fabricform/helpers | wc -l"); left != "1\n" {
+			t.Errorf("host %s has %q: want one installed helper, and nothing that was sent", n.name, left)
+		}
+	}
+	c.on(t, "d", "", "ip link set rail0 mtu 8000")
+	c.coordinate(t, "plan", "-detailed-exitcode", "/root/f.hcl").want(t, 2, "8000 → 9000")
+
+	// A job runs on d: the apply drains the node, and waits until the job has ended by itself.
+	job := c.hold(t, "d", 1, "sleep 12")
+	c.coordinate(t, "verify", "-only", "tcp", "/root/f.hcl").want(t, 4, "unreachable d: busy (job "+job+")", "b → a")
+	c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl").want(t, 0, "d: drained, waiting for job "+job)
+	if state, _ := c.ended(t, job); state != "COMPLETED" {
+		t.Errorf("the job is %s", state)
+	}
+	c.idle(t)
+	if s := c.states(t); s != "a idle none\nb idle none\nd idle none\ngpu3 idle none\n" {
+		t.Errorf("not all is as before: %s", s)
+	}
+	c.coordinate(t, "plan", "-detailed-exitcode", "/root/f.hcl").want(t, 0)
+
+	// Without its node's munge, a helper says why it ends. The others are read.
+	c.on(t, "d", "", "mount --bind /dev/null /usr/bin/unmunge")
+	c.coordinate(t, "plan", "/root/f.hcl").want(t, 4, "d: unreachable", "decode the credential", "a, b, c as declared")
+	c.on(t, "d", "", "umount /usr/bin/unmunge")
+
+	// From a node that is not the controller, the way of another node to the controller is fenced, too.
+	fence := `host "d" {
+  route "ctl" {
+    nic = nic.rail0
+    to  = "10.77.0.1/32"
+    via = "10.50.1.1"
+  }`
+	c.on(t, "b", strings.Replace(fmt.Sprintf(slurmFabric, "", 9000), `host "d" {`, fence, 1), `cat > /root/f.hcl`)
+	from := exec.Command(bin, "lab", "exec", c.fabric, "b", "--", bin, "plan", "-host=c", "-host=d", "/root/f.hcl")
+	tryCommand(t, c.state, from).want(t, 1, "would carry the replies of your connection by Slurm to 10.77.0.1")
+}
+
+// TestSlurmJobsAreNotDisturbed shows what an apply does where jobs do not end.
+func TestSlurmJobsAreNotDisturbed(t *testing.T) {
+	together(t)
+	c := slurmHosts(t)
+	c.declare(t, "wave = 2\n  drain_timeout = \"3s\"", 9000)
+	part := c.hold(t, "b", 1, "sleep 1000")
+	whole := c.hold(t, "gpu3", 16, "sleep 1000")
+	t.Run("a plan does not wait", func(t *testing.T) {
+		c.coordinate(t, "plan", "/root/f.hcl").want(t, 4, "busy (job "+whole+"): not read", "mtu")
+		c.declare(t, "partition = \"share\"", 9000)
+		c.coordinate(t, "plan", "/root/f.hcl").want(t, 0, "a, b, c, d  (4 hosts")
+	})
+	t.Run("a job that does not end", func(t *testing.T) {
+		c.declare(t, "partition = \"share\"\n  wave = 2\n  drain_timeout = \"3s\"", 9000)
+		a := c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl")
+		a.want(t, 4, "given back to jobs: a, c", "job "+whole+" did not end within 3s")
+		if s := c.states(t); strings.Contains(s, "drain") {
+			t.Errorf("nodes stay drained: %s", s)
+		}
+		c.on(t, "b", "", "[ $(cat /sys/class/net/rail0/mtu) = 1500 ]")
+	})
+	t.Run("the coordinator is killed", func(t *testing.T) {
+		c.declare(t, "partition = \"share\"\n  wave = 2", 9000)
+		c.on(t, "a", "", `"$1" apply -auto-approve /root/f.hcl & until sinfo -h -p all -t drain -o %D | grep -q .; do sleep 0.05; done; kill -9 $!`, bin)
+		left := ""
+		for _, word := range strings.Fields(c.states(t)) {
+			if strings.HasPrefix(word, "nodename=") {
+				left += " " + word
+			}
+		}
+		if left != " nodename=a nodename=gpu3" {
+			t.Fatalf("the reasons do not say how to end them: %s", c.states(t))
+		}
+		c.on(t, "a", "", "scontrol update nodename=a,gpu3 state=undrain; while squeue -h -n fabricform | grep -q .; do sleep 0.1; done")
+	})
+	t.Run("too many drained nodes", func(t *testing.T) {
+		c.on(t, "a", "", `scontrol update nodename=d state=drain reason="a fan is broken"`)
+		c.declare(t, "partition = \"share\"\n  max_drained = 1", 9000)
+		c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl").want(t, 1, "a fan is broken", "max_drained is 1")
+		if s := c.states(t); strings.Count(s, "drain") != 1 || !strings.Contains(s, "a fan is broken") {
+			t.Errorf("other nodes are drained: %s", s)
+		}
+	})
+	for _, job := range []string{part, whole} {
+		if out := c.on(t, "a", "", `squeue -h -j "$1" -o %T`, job); out != "RUNNING\n" {
+			t.Errorf("job %s is %q", job, out)
+		}
+	}
+}
