@@ -132,7 +132,7 @@ func (n *node) unusable(t transport.Target) error {
 	e := &transport.Error{Host: t.Name, Op: "reach node " + n.name}
 	switch {
 	case n.has("DOWN"), n.silent(), n.has("FAIL"), n.has("POWERED_DOWN"):
-		e.Err, e.Hint = fmt.Errorf("Slurm says it is %s%s", strings.Join(n.states, "+"), because(n.reason)), "check the node and its slurmd"
+		e.Err, e.Hint = fmt.Errorf("its state is %s%s", strings.Join(n.states, "+"), because(n.reason)), "check the node and its slurmd"
 	case n.has("DRAIN"):
 		e.Err, e.Hint = fmt.Errorf("it is drained%s, and Slurm starts nothing on a drained node", because(n.reason)),
 			fmt.Sprintf("when its reason is gone, run scontrol update nodename=%s state=undrain", n.name)
@@ -177,8 +177,7 @@ func localAddress(to netip.Addr) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find the way to %s: %w", to, err)
 	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), c.Close()
 }
 
 // controllers returns the addresses of the cluster's controllers, to which each slurmd must keep a way.

@@ -53,7 +53,7 @@ func TestAHostIsFoundByNameOrAddress(t *testing.T) {
 
 func TestNodesOnWhichNothingStartsSayWhy(t *testing.T) {
 	for state, want := range map[string]string{
-		"IDLE": "", "MIXED": "", "ALLOCATED": "", "COMPLETING": "", "IDLE+DRAIN": "it is drained (a fan)", "DOWN": "Slurm says it is DOWN (a fan)",
+		"IDLE": "", "MIXED": "", "ALLOCATED": "", "COMPLETING": "", "IDLE+DRAIN": "it is drained (a fan)", "DOWN": "its state is DOWN (a fan)",
 		"IDLE+NOT_RESPONDING": "NOT_RESPONDING", "IDLE+MAINTENANCE+RESERVED": "it is reserved",
 	} {
 		n := node{name: "n1", states: strings.Split(state, "+"), reason: "a fan"}

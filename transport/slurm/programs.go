@@ -5,7 +5,6 @@ package slurm
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -173,9 +172,7 @@ func (p *process) stop() {
 		case <-p.exited:
 			return
 		case <-time.After(stopPatience):
-			if err := p.cmd.Process.Signal(signal); errors.Is(err, os.ErrProcessDone) {
-				break
-			}
+			_ = p.cmd.Process.Signal(signal) // it may have ended
 		}
 	}
 	<-p.exited

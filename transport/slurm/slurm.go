@@ -75,7 +75,7 @@ const startPatience = 60 * time.Second
 // Start starts a helper on a node, and returns the stream to it. Calls at the same time share their steps.
 func (c *Cluster) Start(ctx context.Context, t transport.Target) (io.ReadWriteCloser, error) {
 	if t.Via != "" {
-		return nil, &transport.Error{Host: t.Name, Op: "connect to " + t.Via, Err: errors.New("Slurm knows a node by one address only"),
+		return nil, &transport.Error{Host: t.Name, Op: "connect to " + t.Via, Err: errors.New("a node of Slurm has one address only"),
 			Hint: "change NodeAddr in slurm.conf by hand, or reach this host by SSH for the change of its address"}
 	}
 	if os.Getuid() != root {
