@@ -25,7 +25,7 @@ func lines() []line {
 		if err != nil {
 			return err
 		}
-		return p.Release()
+		return errors.Join(process.LeaveJob(p.Pid), p.Release())
 	}}}
 	if process.HasSystemd() {
 		out = append(out, line{"systemd", "systemd timer", process.StartTimer})

@@ -20,7 +20,8 @@ var slurmNodes = []struct{ name, netdev string }{{"a", "rail0"}, {"b", "ib0"}, {
 // slurmValue has what shells, Slurm and srun --export give a meaning.
 const slurmValue = "/tmp/it's \"$(touch x)\" `y` \\n %s $Z # é: a, b; c"
 
-// slurmNode makes a lab's host a node of Slurm; $1 is its number, $2 its interface, $3 munge's key and $4 are the partitions. All that it writes is the host's
+// slurmNode makes a lab's host a node of Slurm; $1 is its number, $2 its interface, $3 munge's key and $4 are the partitions. With $5, the
+// name of a control group, Slurm tracks processes by control groups below that one. All that it writes is the host's
 // own: /etc, /run, /var and /dev of a lab's hosts are. The first node has the controller. The hosts have 2, 2, 3 and 2 GPUs; Slurm is
 // told more, so that jobs need not wait for each other. Host c
 // is known to Slurm as gpu3, by its hostname.
@@ -38,6 +39,7 @@ chmod 400 /run/key
 chown 0:0 /run/munge /var/lib/munge /var/log/munge
 munged --force --key-file=/run/key
 echo CgroupPlugin=cgroup/v1 > /etc/slurm/cgroup.conf
+track=${5:+cgroup}
 echo 'Name=gpu File=/dev/nvidia[0-7]' > /etc/slurm/gres.conf
 cat > /etc/slurm/slurm.conf <<EOF
 ClusterName=test
@@ -50,7 +52,7 @@ SlurmdPidFile=/run/slurm/slurmd.pid
 SlurmctldPidFile=/run/slurm/slurmctld.pid
 SlurmdLogFile=/var/log/slurm/slurmd.log
 SlurmctldLogFile=/var/log/slurm/slurmctld.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/${track:-linuxproc}
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -64,7 +66,13 @@ case $1 in
 1) slurmctld ;;
 3) hostname gpu3.example; mkdir /proc/driver/nvidia/gpus/0000:03:00.0 ;;
 esac
-slurmd
+[ "$5" ] || exec slurmd
+mkdir /sys/fs/cgroup/freezer
+mount -t cgroup -o freezer freezer /sys/fs/cgroup/freezer
+mkdir "/sys/fs/cgroup/freezer/$5"
+echo $$ > "/sys/fs/cgroup/freezer/$5/cgroup.procs"
+umount /sys/fs/cgroup/freezer
+exec unshare --cgroup sh -c 'mount -t cgroup -o freezer freezer /sys/fs/cgroup/freezer && exec slurmd'
 `
 
 // slurmMPI is a rank of MPI that says who it is to MPI, and to torch.
@@ -150,16 +158,21 @@ func slurmUp(t *testing.T) slurmCluster {
 		t.Fatal(err)
 	}
 	c.state = labUpFor(t, c.fabric)
-	c.startSlurm(t, func(i int) string { return slurmNodes[i].netdev }, "PartitionName=all Nodes=ALL Default=YES")
+	c.startSlurm(t, func(i int) string { return slurmNodes[i].netdev }, "PartitionName=all Nodes=ALL Default=YES", "")
 	return c
 }
 
-// startSlurm makes the hosts nodes of Slurm, each by its interface, and waits until all are idle.
-func (c slurmCluster) startSlurm(t *testing.T, netdev func(i int) string, partitions string) {
+// startSlurm makes the hosts nodes of Slurm, each by its interface, and waits until all are idle. With groups, each has a control group of
+// that name and its own.
+func (c slurmCluster) startSlurm(t *testing.T, netdev func(i int) string, partitions, groups string) {
 	t.Helper()
 	key := rand.Text() + rand.Text()
 	for i, n := range slurmNodes {
-		c.on(t, n.name, "", slurmNode, fmt.Sprint(i+1), netdev(i), key, partitions)
+		group := groups
+		if groups != "" {
+			group += n.name
+		}
+		c.on(t, n.name, "", slurmNode, fmt.Sprint(i+1), netdev(i), key, partitions, group)
 	}
 	c.idle(t)
 }

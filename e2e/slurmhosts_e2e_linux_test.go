@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,7 +59,7 @@ link "cd" {
 const sharing = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:1\nPartitionName=share Nodes=ALL OverSubscribe=FORCE:4"
 
 // slurmHosts starts a lab whose hosts are nodes of Slurm, by a network beside the cables.
-func slurmHosts(t *testing.T) slurmCluster {
+func slurmHosts(t *testing.T, groups string) slurmCluster {
 	t.Helper()
 	installed(t, "slurmctld", "slurmd", "munged", "sbatch")
 	var text strings.Builder
@@ -75,7 +78,7 @@ func slurmHosts(t *testing.T) slurmCluster {
 		t.Fatal(err)
 	}
 	c.state = labUpFor(t, c.fabric)
-	c.startSlurm(t, func(int) string { return "eth0" }, sharing)
+	c.startSlurm(t, func(int) string { return "eth0" }, sharing, groups)
 	return c
 }
 
@@ -108,7 +111,7 @@ func (c slurmCluster) states(t *testing.T) string {
 // TestSlurmReachesHosts plans, applies and finds drift on nodes of a real Slurm, without SSH. Jobs are waited for.
 func TestSlurmReachesHosts(t *testing.T) {
 	together(t)
-	c := slurmHosts(t)
+	c := slurmHosts(t, "")
 	c.declare(t, "wave = 2", 9000)
 	c.coordinate(t, "plan", "/root/f.hcl").want(t, 0, "Plan: ")
 	c.idle(t)
@@ -157,7 +160,7 @@ func TestSlurmReachesHosts(t *testing.T) {
 // TestSlurmJobsAreNotDisturbed shows what an apply does where jobs do not end.
 func TestSlurmJobsAreNotDisturbed(t *testing.T) {
 	together(t)
-	c := slurmHosts(t)
+	c := slurmHosts(t, "")
 	c.declare(t, "wave = 2\n  drain_timeout = \"3s\"", 9000)
 	part := c.hold(t, "b", 1, "sleep 1000")
 	whole := c.hold(t, "gpu3", 16, "sleep 1000")
@@ -201,5 +204,60 @@ func TestSlurmJobsAreNotDisturbed(t *testing.T) {
 		if out := c.on(t, "a", "", `squeue -h -j "$1" -o %T`, job); out != "RUNNING\n" {
 			t.Errorf("job %s is %q", job, out)
 		}
+	}
+}
+
+// freezer is where this machine's control groups are by which a job's processes are found and frozen (cgroup v1).
+const freezer = "/sys/fs/cgroup/freezer"
+
+// TestSlurmStepsEndAndHostsRevert: Slurm tracks processes by control groups, and kills all that is in a step's when the step ends. In the
+// middle of an apply, the step is cancelled, or slurmstepd is killed; the guardians have left its group, and the hosts revert.
+func TestSlurmStepsEndAndHostsRevert(t *testing.T) {
+	together(t)
+	if _, err := os.Stat(filepath.Join(freezer, "cgroup.procs")); err != nil {
+		t.Skipf("this machine has no control groups of version 1: %v", err)
+	}
+	groups := "fabricform-e2e-" + rand.Text()
+	t.Cleanup(func() { // after the lab's end
+		for _, n := range slurmNodes {
+			var all []string
+			_ = filepath.WalkDir(filepath.Join(freezer, groups+n.name), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					all = append(all, path)
+				}
+				return nil
+			})
+			for _, group := range slices.Backward(all) {
+				_ = os.Remove(group) // one that is not empty stays, and says so in the next listing
+			}
+		}
+	})
+	c := slurmHosts(t, groups)
+	c.declare(t, "wave = 2", 9000)
+	for i, how := range []struct{ name, end string }{
+		{"the job is cancelled", "scancel --name=fabricform"},
+		{"all of it is killed at once", "kill -9 $p $(pgrep slurmstepd); scancel --name=fabricform"},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			c.on(t, "a", "", `"$1" apply -auto-approve -lease=8s /root/f.hcl >/run/log 2>&1 & p=$!
+until [ "$(cat /sys/class/net/rail0/mtu)" = 9000 ]; do sleep 0.01; done
+kill -STOP $p
+`+how.end+`
+sleep 1; kill -9 $p 2>/dev/null; wait $p || true
+`, bin)
+			for _, host := range []string{"a", "c"} {
+				if left := c.on(t, host, "", `pgrep -f "[ ]agent --dial-back" || true; grep -h freezer /proc/$(pgrep -f "guard watc[h]")/cgroup`); !strings.HasSuffix(left, "/fabricform\n") {
+					t.Errorf("on host %s, the guardian is not in a group of its own: %q", host, left)
+				}
+			}
+			for _, host := range []string{"a", "c"} {
+				said := c.on(t, host, "", `while pgrep -f "guard watc[h]" >/dev/null; do sleep 0.1; done
+cat /sys/class/net/rail0/mtu; grep -l '"state": *"reverted"' /var/lib/fabricform/transactions/*.json | wc -l`)
+				if said != fmt.Sprintf("1500\n%d\n", i+1) {
+					t.Errorf("host %s did not revert: %q", host, said)
+				}
+			}
+			c.on(t, "a", "", `scontrol update nodename=a,gpu3 state=undrain`)
+		})
 	}
 }
