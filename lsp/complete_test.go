@@ -50,9 +50,9 @@ func labels(items []completionItem) []string {
 
 func TestCompletionIsExact(t *testing.T) {
 	for src, want := range map[string]string{
-		"¦":                     "fabric variable locals output ssh host link network qos workload login_mesh nccl validate",
-		"ho¦":                   "fabric variable locals output ssh host link network qos workload login_mesh nccl validate",
-		"ssh {\n}\n¦":           "fabric variable locals output host link network qos workload login_mesh nccl validate",
+		"¦":                     "fabric variable locals output ssh slurm host link network qos workload login_mesh nccl validate",
+		"ho¦":                   "fabric variable locals output ssh slurm host link network qos workload login_mesh nccl validate",
+		"ssh {\n}\n¦":           "fabric variable locals output slurm host link network qos workload login_mesh nccl validate",
 		"fabric \"x\" {\n  ¦":   "description required_version",
 		"fabric \"x\" {\n  ¦\n": "description required_version",
 		"fabric \"x\" {\n  description = \"d\"\n  re¦\n}\nhost \"c\" {}": "required_version",
