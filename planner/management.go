@@ -44,8 +44,8 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 	if !slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Touches != "" }) {
 		return
 	}
-	early, late := halves(h.Actions)
-	via, ok := h.newAddress(in, early, late)
+	early, late := h.halves()
+	via, ok := h.newAddress(in, early, late, beside(ordered, h.Actions))
 	if !ok {
 		for _, a := range late {
 			h.Problems = append(h.Problems, Problem{Addr: a.Resource.Addr, Pos: a.Resource.Pos, Message: fmt.Sprintf(
@@ -74,18 +74,35 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 	}
 }
 
-// halves splits actions that touch the operator's own path into additions (early) and removals (late).
-func halves(actions []Action) (early, late []Action) {
+// beside returns the resources whose changes touch the operator's own path, and what stands on them: a VLAN on that NIC, or a bond that gets it.
+func beside(ordered []resource.Resource, actions []Action) map[resource.Addr]bool {
+	out := map[resource.Addr]bool{}
 	for _, a := range actions {
+		out[a.Resource.Addr] = a.Touches != ""
+	}
+	for _, r := range ordered { // each comes after those that it refers to
+		out[r.Addr] = out[r.Addr] || slices.ContainsFunc(r.After, func(after resource.Addr) bool { return out[after] })
+	}
+	return out
+}
+
+// ends reports whether a change may end the operator's connection: it removes something, or takes down a device of its path.
+func (h *HostPlan) ends(c resource.Change) bool {
+	m := h.Management
+	return c.Removes() && (c.Downs == "" || m.Unknown != "" || slices.Contains(m.Devices, c.Downs))
+}
+
+// halves splits actions that touch the operator's own path into additions (early) and removals (late).
+func (h *HostPlan) halves() (early, late []Action) {
+	for _, a := range h.Actions {
 		if a.Touches == "" {
 			early = append(early, a)
 			continue
 		}
-		removes := func(c resource.Change) bool { return c.Removes() }
 		last := a
-		last.Changes = slices.DeleteFunc(slices.Clone(a.Changes), func(c resource.Change) bool { return !c.Removes() })
+		last.Changes = slices.DeleteFunc(slices.Clone(a.Changes), func(c resource.Change) bool { return !h.ends(c) })
 		a.Later = last.Changes
-		a.Changes = slices.DeleteFunc(slices.Clone(a.Changes), removes)
+		a.Changes = slices.DeleteFunc(slices.Clone(a.Changes), h.ends)
 		if len(a.Changes)+len(a.Forget) > 0 {
 			early = append(early, a)
 			last.Forget, last.Kept = nil, nil
@@ -102,9 +119,9 @@ func halves(actions []Action) (early, late []Action) {
 }
 
 // newAddress chooses the address to reconnect to if the plan removes the one that the operator uses: one that
-// the same resource adds, or else one that another resource on the path adds, or one that is on the path
+// the same resource adds, or else one that another resource on or beside the path adds, or one that is on the path
 // already and remains. via is invalid if the used one remains; ok is false if there is no other address.
-func (h *HostPlan) newAddress(in HostInput, early, late []Action) (via netip.Addr, ok bool) {
+func (h *HostPlan) newAddress(in HostInput, early, late []Action, beside map[resource.Addr]bool) (via netip.Addr, ok bool) {
 	server, snap := h.Management.Server, in.Snapshot
 	going := map[netip.Addr]bool{}
 	loses := map[resource.Addr]bool{} // the resources that lose the used address
@@ -132,7 +149,7 @@ func (h *HostPlan) newAddress(in HostInput, early, late []Action) (via netip.Add
 	for _, own := range []bool{true, false} {
 		for _, a := range early {
 			for _, c := range a.Changes {
-				if c.Address.IsValid() && fits(c.Address) && a.Touches != "" && loses[a.Resource.Addr] == own {
+				if c.Address.IsValid() && fits(c.Address) && beside[a.Resource.Addr] && loses[a.Resource.Addr] == own {
 					return c.Address, true
 				}
 			}

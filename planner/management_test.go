@@ -48,6 +48,11 @@ func lines(h HostPlan) string {
 	return strings.Join(out, "\n")
 }
 
+// joins makes a NIC a member of a bond, which takes the NIC down on the way.
+func joins(nic string) resource.Change {
+	return resource.Change{Attribute: "member", To: nic, Downs: nic, Atom: resource.NewAtom("k", "b0", "member "+nic)}
+}
+
 func TestTheOperatorsPathIsMigratedNewFirst(t *testing.T) {
 	const touches = "it carries your SSH connection"
 	down := resource.Change{Attribute: "state", From: "up", To: "down", Downs: "mgmt0", Atom: resource.NewAtom("k", "mgmt0", "state")}
@@ -80,6 +85,23 @@ func TestTheOperatorsPathIsMigratedNewFirst(t *testing.T) {
 		"only the MTU changes": {
 			in:   []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: mtu})},
 			want: "update mgmt mtu 1500>9000\nreconnect 10.0.0.2",
+		},
+		"a bond gets its NIC last": {
+			in: []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{address("10.0.0.2/24", ""), address("10.0.0.3/24", "")}}),
+				res("bond", script{Touches: touches, Changes: []resource.Change{{Attribute: "device", To: "bond"}, joins("mgmt0"), joins("rail0")}}, "mgmt"),
+				res("b0", script{Changes: []resource.Change{address("", "10.7.0.2/24")}}, "bond")},
+			want: "create bond device >bond, member >rail0 (1 later)\ncreate b0 address >10.7.0.2/24\nreconnect 10.7.0.2\n" +
+				"update mgmt address 10.0.0.2/24>, address 10.0.0.3/24> (late)\nupdate bond member >mgmt0 (late)\nkeep bond (late)\nkeep b0 (late)",
+			via: "10.7.0.2",
+		},
+		"a VLAN on its NIC gets the address": {
+			in: []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{address("10.0.0.2/24", ""), address("10.0.0.3/24", "")}}),
+				res("rail", script{Exists: true, Changes: []resource.Change{address("", "10.8.0.2/24")}}),
+				res("vlan", script{Changes: []resource.Change{{Attribute: "device", To: "vlan"}}}, "mgmt"),
+				res("v0", script{Changes: []resource.Change{address("", "10.7.0.2/24")}}, "vlan")},
+			want: "update rail address >10.8.0.2/24\ncreate vlan device >vlan\ncreate v0 address >10.7.0.2/24\nreconnect 10.7.0.2\n" +
+				"update mgmt address 10.0.0.2/24>, address 10.0.0.3/24> (late)\nkeep vlan (late)",
+			via: "10.7.0.2",
 		},
 		"nothing touches it": {in: []resource.Resource{res("rail", script{Exists: true, Changes: mtu})}, want: "update rail mtu 1500>9000"},
 	} {

@@ -139,13 +139,16 @@ func device(snap *facts.Snapshot, want DeviceSpec, kind string) (*DeviceStatus, 
 		}
 	case l.Kind != kind:
 		return nil, fmt.Errorf("device %s exists already, and is %s: set netdev to another name, or remove the device", want.Name, described(l.Kind))
-	case l.VLAN != nil && l.VLAN.Protocol != "802.1q":
-		return nil, fmt.Errorf("VLAN %s exists already with protocol %s instead of 802.1q: set netdev to another name, or remove it", want.Name, l.VLAN.Protocol)
+	case l.VLAN != nil && l.VLAN.Protocol != vlanProtocol:
+		return nil, fmt.Errorf("VLAN %s exists already with protocol %s instead of %s: set netdev to another name, or remove it", want.Name, l.VLAN.Protocol, vlanProtocol)
 	default:
 		s.Link = l
 	}
 	return s, nil
 }
+
+// vlanProtocol is that of our VLANs. On one device, the kernel keeps the IDs of each protocol apart (net/8021q/vlan.h).
+const vlanProtocol = "802.1q"
 
 func described(kind string) string {
 	if kind == "" {
@@ -160,10 +163,14 @@ func (bond) Observe(snap *facts.Snapshot, want DeviceSpec) (*DeviceStatus, error
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range want.Bond.Members {
+	for i, m := range want.Bond.Members {
 		l, err := snap.Find(m)
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 && s.Link == nil && onManagement(snap, l.Name) { // -allow=management needs both paths at the same time
+			return nil, fmt.Errorf("%s carries your SSH connection, and %s would have its MAC address beside it: name another member first in nics, "+
+				"so that the path over the bond works before %s joins it", l.Name, want.Name, l.Name)
 		}
 		if master := snap.LinkByIndex(l.Master); master != nil && master.Name != want.Name {
 			return nil, fmt.Errorf("%s is a member of %s, and a NIC has one bond or bridge: remove it there first", l.Name, master.Name)
@@ -207,7 +214,7 @@ func (vlan) Observe(snap *facts.Snapshot, want DeviceSpec) (*DeviceStatus, error
 			return nil, fmt.Errorf("mtu %d: %s has %d, and the kernel refuses a VLAN with a larger one: set mtu = %d there, too", want.MTU, name, carries, want.MTU)
 		}
 		for _, o := range snap.Links {
-			if o.Kind == KindVLAN && !o.Planned && o.Parent == index && o.Name != want.Name && o.VLAN != nil && o.VLAN.ID == want.VLAN.ID {
+			if o.Kind == KindVLAN && !o.Planned && o.Parent == index && o.Name != want.Name && o.VLAN != nil && o.VLAN.Protocol == vlanProtocol && o.VLAN.ID == want.VLAN.ID {
 				return nil, fmt.Errorf("VLAN %d on %s exists already and is named %s: write netdev = %q to take it over, or remove it", want.VLAN.ID, name, o.Name, o.Name)
 			}
 		}

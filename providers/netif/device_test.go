@@ -143,11 +143,14 @@ func TestDevicesThatCannotBeMadeAreRefused(t *testing.T) {
 		{"b0", func(s *facts.Snapshot) { modules(KindBond).Put(s, "no bonding") }, "no bonding"},
 		{"storage", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "b0", Kind: "bond", MTU: 9000},
-				host.Link{Index: 10, Name: "vlan200", Kind: "vlan", Parent: 9, VLAN: &host.VLAN{ID: 200}})
+				host.Link{Index: 10, Name: "vlan200", Kind: "vlan", Parent: 9, VLAN: &host.VLAN{ID: 200, Protocol: "802.1q"}})
 		}, `is named vlan200: write netdev = "vlan200" to take it over`},
 		{"storage", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "storage", Kind: "vlan", VLAN: &host.VLAN{ID: 200, Protocol: "802.1ad"}})
 		}, "with protocol 802.1ad instead of 802.1q"},
+		{"b0", func(s *facts.Snapshot) {
+			s.Management = facts.Management{Client: netip.MustParseAddr("192.0.2.9"), Server: netip.MustParseAddr("192.0.2.1"), Devices: []string{"eth0"}}
+		}, "eth0 carries your SSH connection, and b0 would have its MAC address beside it: name another member first in nics"},
 	} {
 		snap := plain()
 		test.change(snap)
@@ -163,6 +166,12 @@ func TestDevicesThatCannotBeMadeAreRefused(t *testing.T) {
 		}
 	}
 	snap := plain()
+	snap.Links = append(snap.Links, host.Link{Index: 9, Name: "b0", Kind: "bond", MTU: 9000},
+		host.Link{Index: 10, Name: "b0.s200", Kind: "vlan", Parent: 9, VLAN: &host.VLAN{ID: 200, Protocol: "802.1ad"}})
+	if got, err := (vlan{}).Observe(snap, devices["storage"]); err != nil || !got.Absent() {
+		t.Errorf("an 802.1ad VLAN of the same ID is another one: %+v, %v", got, err)
+	}
+	snap = plain()
 	small := DeviceSpec{Name: "v", MTU: 9001, VLAN: &VLANSpec{On: facts.Selector{Netdev: "eth0"}, ID: 7}}
 	if _, err := (vlan{}).Observe(snap, small); err == nil || !strings.Contains(err.Error(), "mtu 9001: eth0 has 9000") {
 		t.Error(err)
@@ -187,6 +196,12 @@ func TestDevicesKeepOffTheOperatorsPath(t *testing.T) {
 			t.Errorf("%s: removes %v", c, c.Removes())
 		}
 	}
+	snap.Links = append(snap.Links, host.Link{Index: 9, Name: "b0", Kind: KindBond, Bond: &host.Bond{}})
+	snap.Management.Devices = []string{"b0", "eth0"}
+	if _, err := (bond{}).Observe(snap, devices["b0"]); err != nil {
+		t.Errorf("a bond that exists has a MAC already: %v", err)
+	}
+	snap.Links = snap.Links[:2]
 	snap.Management.Devices = []string{"eth7"}
 	if why := (bond{}).Touches(snap, devices["b0"], changes); why != "" {
 		t.Error(why)
