@@ -184,15 +184,14 @@ func pathNames(f *fabric.Fabric) (out []string) {
 	return out
 }
 
-// cableNames are the cables of a lab: links, and one for each member of a network.
+// cableNames are the cables of a lab; none if it could not be built.
 func cableNames(f *fabric.Fabric) (out []string) {
-	for _, l := range f.Links {
-		out = append(out, l.Name)
+	cables, err := f.Cables()
+	if err != nil {
+		return nil
 	}
-	for _, n := range f.Networks {
-		for _, ref := range n.Members {
-			out = append(out, n.Name+":"+n.MemberName(ref))
-		}
+	for _, c := range cables {
+		out = append(out, c.Name)
 	}
 	return out
 }

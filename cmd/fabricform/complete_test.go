@@ -167,7 +167,7 @@ func TestNamesOfTheFilesAreCompleted(t *testing.T) {
 		"lab reboot f.hcl gpu1 ":              ":4",
 		"lab fault ":                          ":0",
 		"lab fault f.hcl ":                    "rail0 store:gpu0 store:gpu1 :4",
-		"lab fault f.hcl rail0 ":              "cut swap=rail0 swap=store:gpu0 swap=store:gpu1 limit= delay= jitter= loss= remark= pause= none :4",
+		"lab fault f.hcl rail0 ":              "cut swap=rail0 swap=store:gpu0 swap=store:gpu1 limit= delay= jitter= loss= remark= no-vlan= pause= none :4",
 		"lab fault f.hcl rail0 de":            "delay= :6",
 		"output ":                             "mtu :0",
 		"output f.hcl m":                      "mtu :4",

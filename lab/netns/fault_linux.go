@@ -18,8 +18,8 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	if err != nil {
 		return err
 	}
-	if f.Remark || f.Pause {
-		return fmt.Errorf("fault %s: a lab of namespaces has no NICs with QoS; use `fabricform lab up -backend vm`", said)
+	if f.Remark || f.Pause || f.NoVLAN != 0 {
+		return fmt.Errorf("fault %s: the cables of a lab of namespaces cannot do this; use `fabricform lab up -backend vm`", said)
 	}
 	h, err := in(l.state.Net.PID)
 	if err != nil {

@@ -19,6 +19,8 @@ type Fault struct {
 	Remark bool // gives each IP packet the DSCP below
 	DSCP   int  // 0 to 63
 
+	NoVLAN int // drops frames that have the tag of this VLAN; 0: none
+
 	Pause    bool // sends PFC frames, which ask the NICs at both ends not to send the priority below
 	Priority int  // 0 to 7
 }
@@ -45,13 +47,13 @@ func (d Distance) String() string {
 }
 
 // FaultWords are how a fault begins; after "=" follows a value.
-var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "jitter=", "loss=", "remark=", "pause=", "none"}
+var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "jitter=", "loss=", "remark=", "no-vlan=", "pause=", "none"}
 
 // None reports whether the cable has no fault.
 func (f Fault) None() bool { return f == Fault{} }
 
-// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none. Those
-// of a distance can be joined: delay=50ms,loss=1%.
+// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, no-vlan=ID, pause=PRIORITY or
+// none. Those of a distance can be joined: delay=50ms,loss=1%.
 func ParseFault(s string) (f Fault, err error) {
 	if parts := strings.Split(s, ","); len(parts) > 1 {
 		for _, part := range parts {
@@ -93,19 +95,22 @@ func ParseFault(s string) (f Fault, err error) {
 		}
 		return Fault{Distance: Distance{Loss: p}}, nil
 	case kind == "remark":
-		n, err := parseUpTo(63, value, "DSCP")
+		n, err := parseNumber(0, 63, value, "DSCP")
 		return Fault{Remark: err == nil, DSCP: n}, err
+	case kind == "no-vlan":
+		n, err := parseNumber(1, 4094, value, "VLAN")
+		return Fault{NoVLAN: n}, err
 	case kind == "pause":
-		n, err := parseUpTo(7, value, "priority")
+		n, err := parseNumber(0, 7, value, "priority")
 		return Fault{Pause: err == nil, Priority: n}, err
 	}
-	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none", s)
+	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP, no-vlan=ID, pause=PRIORITY or none", s)
 }
 
-func parseUpTo(highest int, s, what string) (int, error) {
+func parseNumber(lowest, highest int, s, what string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > highest {
-		return 0, fmt.Errorf("%s %q: write a number from 0 to %d", what, s, highest)
+	if err != nil || n < lowest || n > highest {
+		return 0, fmt.Errorf("%s %q: write a number from %d to %d", what, s, lowest, highest)
 	}
 	return n, nil
 }

@@ -11,14 +11,14 @@ func TestFaultsAreReadAsPeopleWriteThem(t *testing.T) {
 		"none": {}, "cut": {Cut: true}, "swap=rail1": {Swap: "rail1"}, "limit=100mbit": {Gbps: 0.1}, "limit=2.5gbit": {Gbps: 2.5},
 		"delay=20ms": {Distance: Distance{Delay: 20 * time.Millisecond}}, "loss=0.1%": {Distance: Distance{Loss: 0.1}}, "loss=1": {Distance: Distance{Loss: 1}},
 		"jitter=2ms": {Distance: Distance{Jitter: 2 * time.Millisecond}}, "delay=50ms,loss=1%": {Distance: Distance{Delay: 50 * time.Millisecond, Loss: 1}},
-		"remark=0": {Remark: true}, "remark=46": {Remark: true, DSCP: 46}, "pause=5": {Pause: true, Priority: 5},
+		"remark=0": {Remark: true}, "remark=46": {Remark: true, DSCP: 46}, "pause=5": {Pause: true, Priority: 5}, "no-vlan=200": {NoVLAN: 200},
 	} {
 		if got, err := ParseFault(s); err != nil || got != want {
 			t.Errorf("%s: %+v %v", s, got, err)
 		}
 	}
 	for _, s := range []string{"", "cut=1x", "swap", "swap=", "limit=5", "limit=-1gbit", "limit=NaNgbit", "delay=-1s", "delay=1h", "loss=NaN", "loss=101", "chew", "jitter=0", "delay=5ms,cut", "delay=5ms,none", "delay=5ms,", ",", "loss=1,limit=5mbit",
-		"remark", "remark=64", "remark=-1", "remark=AF41", "pause", "pause=8"} {
+		"remark", "remark=64", "remark=-1", "remark=AF41", "pause", "pause=8", "no-vlan", "no-vlan=0", "no-vlan=4095", "no-vlan=200,cut"} {
 		if f, err := ParseFault(s); err == nil {
 			t.Errorf("%q is taken for %+v", s, f)
 		}

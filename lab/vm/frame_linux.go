@@ -11,6 +11,14 @@ const (
 	etherOuterVLAN  = 0x88a8
 )
 
+// vlanOf returns the VLAN ID in a frame's outer tag; 0 if it has none. A frame has at least the 14 bytes of an Ethernet header.
+func vlanOf(frame []byte) int {
+	if len(frame) < 16 || binary.BigEndian.Uint16(frame[12:]) != etherVLAN {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(frame[14:]) & 0x0fff)
+}
+
 // remark gives the IP packet in an Ethernet frame another DSCP, as a misconfigured switch does, and keeps the ECN bits.
 // Other frames stay as they are. RoCE's checksum (ICRC) leaves out the field that is changed, so RoCE packets stay valid.
 func remark(frame []byte, dscp int) {

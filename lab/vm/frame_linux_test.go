@@ -99,6 +99,27 @@ func TestACableRemarksInBothDirections(t *testing.T) {
 	}
 }
 
+// TestACableLacksAVLAN, as a switch in which nobody entered it: other frames pass, and those of the VLAN in no direction.
+func TestACableLacksAVLAN(t *testing.T) {
+	b := newBench(t, 0, 0, 0)
+	b.board.fault(1, site.Fault{NoVLAN: 200})
+	tagged := func(tag string) []byte { return ethernet("8100"+tag+"0800", ipv4(0)) }
+	for _, from := range []int{0, 1} {
+		b.send(from, tagged("00c8"))
+		b.send(from, tagged("60c8")) // with a priority
+		for _, other := range [][]byte{tagged("00c9"), ethernet("88a800c8"+"0800", ipv4(0)), ethernet("0800", ipv4(0))} {
+			b.send(from, other)
+			if got := b.reads(1 - from); !bytes.Equal(got, other) {
+				t.Errorf("from port %d: got %x, want %x", from, got, other)
+			}
+		}
+	}
+	b.send(0, tagged("00c8"))
+	if got := b.reads(2); vlanOf(got) != 200 {
+		t.Errorf("another cable has the VLAN: %x", got)
+	}
+}
+
 func TestACablePausesUntilItIsRepaired(t *testing.T) {
 	b := newBench(t, 0, 0)
 	b.board.fault(1, site.Fault{Pause: true, Priority: 5})

@@ -204,7 +204,7 @@ func (b *switchboard) forward(from *port, frame []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := from.segment
-	if s == nil || from.fault.Cut {
+	if s == nil || from.fault.Cut || from.fault.NoVLAN != 0 && vlanOf(frame) == from.fault.NoVLAN {
 		return
 	}
 	if from.fault.Remark {
@@ -235,7 +235,7 @@ func linkLocal(frame []byte) bool {
 // send queues a frame for a port's guest, and applies the port's fault. The caller holds the lock.
 func (p *port) send(frame []byte) {
 	f := p.fault
-	if p.conn == nil || f.Cut || lost(f.Distance) || lost(p.far) {
+	if p.conn == nil || f.Cut || f.NoVLAN != 0 && vlanOf(frame) == f.NoVLAN || lost(f.Distance) || lost(p.far) {
 		return
 	}
 	if f.Remark {
