@@ -4,6 +4,7 @@ package host
 type LACP struct {
 	Aggregator int    `json:"aggregator"`        // ID of the group of members that carries traffic
 	Partner    string `json:"partner,omitempty"` // MAC address of the other system; "": no other system answers
+	System     string `json:"system,omitempty"`  // MAC address that stands for this system; "": that of the bond
 }
 
 // Member is the state of a device as a member of a bond.

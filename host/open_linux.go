@@ -79,7 +79,7 @@ func (k kernel) Links(_ context.Context) ([]Link, error) {
 	return out, nil
 }
 
-// lacp reads what the netlink library does not decode. The partner is shown to root alone (bond_sysfs.c).
+// lacp reads what the netlink library does not decode. Systems are shown to root alone (bond_sysfs.c).
 func lacp(bond string) *LACP {
 	read := func(name string) string {
 		raw, err := os.ReadFile(filepath.Join("/sys/class/net", bond, "bonding", name))
@@ -92,11 +92,10 @@ func lacp(bond string) *LACP {
 	if err != nil {
 		return nil
 	}
-	out := &LACP{Aggregator: aggregator, Partner: read("ad_partner_mac")}
-	if out.Partner == "00:00:00:00:00:00" { // null_mac_addr in bond_3ad.c
-		out.Partner = ""
+	system := func(name string) string {
+		return strings.TrimPrefix(read(name), "00:00:00:00:00:00") // none: null_mac_addr in bond_3ad.c
 	}
-	return out
+	return &LACP{Aggregator: aggregator, Partner: system("ad_partner_mac"), System: system("ad_actor_system")}
 }
 
 func link(l netlink.Link) Link {

@@ -182,7 +182,15 @@ func (b bond) idle(m side) string {
 	return ""
 }
 
-// partner checks who answers by LACP. At a direct link it must be the bond at the other end, whose MAC is its system's ID (bond_3ad.c).
+// system is the ID of a bond's system in LACP: its MAC, unless somebody set another one (ad_actor_system in the kernel's bonding.rst).
+func (b bond) system() string {
+	if b.link.LACP != nil && b.link.LACP.System != "" {
+		return b.link.LACP.System
+	}
+	return b.link.MAC
+}
+
+// partner checks who answers by LACP. At a direct link it must be the bond at the other end.
 func (b bond) partner(peer *bond) Result {
 	res := b.result(LACPPartner)
 	switch lacp := b.link.LACP; {
@@ -191,8 +199,8 @@ func (b bond) partner(peer *bond) Result {
 	case lacp.Partner == "":
 		return res.fails("no system answers by LACP: the other end has no bond in mode 802.3ad, or its ports are not in it",
 			"set up LACP at the other end, or declare mode = \"active-backup\"")
-	case peer != nil && peer.link != nil && lacp.Partner != peer.link.MAC:
-		res.Found, res.Wanted = lacp.Partner, peer.link.MAC
+	case peer != nil && peer.link != nil && lacp.Partner != peer.system():
+		res.Found, res.Wanted = lacp.Partner, peer.system()
 		return res.fails(fmt.Sprintf("the partner is not %s: the cables lead to another system, or through a switch", peer.port()), "")
 	default:
 		res.Found = lacp.Partner
@@ -211,7 +219,7 @@ func (b bond) load(after ports, err error) Result {
 		res.Verdict, res.Unmeasured, res.Cause = Warn, true, err.Error()
 		return res
 	}
-	control := 4 * (uint64(time.Since(b.began)/time.Second) + 2) // LACP sends at most 3 frames a second (AD_MAX_TX_IN_SECOND in bond_3ad.c), and markers
+	control := lacpFrames(time.Since(b.began))
 	var all uint64
 	var idle []string
 	for _, m := range b.members {
@@ -242,8 +250,8 @@ func (b bond) load(after ports, err error) Result {
 }
 
 // astray says where the packets of a VLAN were lost, if the counters show it; "" if they do not. The sender's own counters tell how many
-// packets it sent with the tag.
-func astray(before, after ports, from, to side) string {
+// packets it sent with the tag, in the time between before and after.
+func astray(before, after ports, from, to side, took time.Duration) string {
 	if from.spec.VLAN == nil || to.spec.VLAN == nil || len(to.under) == 0 {
 		return ""
 	}
@@ -253,14 +261,24 @@ func astray(before, after ports, from, to side) string {
 		return ""
 	}
 	port := to.under[0]
-	switch arrived := grown(before[port].RxPackets, after[port].RxPackets); {
+	arrived := grown(before[port].RxPackets, after[port].RxPackets)
+	why := "a switch between does not carry this VLAN"
+	if arrived >= sent { // what arrived may be LACP
+		why += ", or takes the tag away"
+	}
+	switch {
 	case arrived >= sent && to.link.VLAN != nil && from.link.VLAN != nil && to.link.VLAN.ID != from.link.VLAN.ID:
 		return fmt.Sprintf("%s sends in VLAN %d, and %s is VLAN %d", from.port(), from.link.VLAN.ID, to.port(), to.link.VLAN.ID)
-	case arrived >= sent:
+	case arrived >= sent+uint64(to.lacp)*lacpFrames(took):
 		return fmt.Sprintf("packets reach %s, but not in VLAN %d: what is between takes the tag away or changes it", port, to.spec.VLAN.ID)
+	case arrived > 0:
+		return fmt.Sprintf("nothing of VLAN %d reaches %s, while other packets do: %s", to.spec.VLAN.ID, port, why)
 	case after[port].RxPackets > 0:
-		return fmt.Sprintf("nothing of VLAN %d reaches %s, which has received other packets: a switch between does not carry this VLAN",
-			to.spec.VLAN.ID, port)
+		return fmt.Sprintf("nothing reaches %s now, and it has received packets before: the cable is dead in that direction, or a switch between "+
+			"does not carry VLAN %d", port, to.spec.VLAN.ID)
 	}
 	return fmt.Sprintf("%s has never received a packet: the cable is dead in that direction", port)
 }
+
+// lacpFrames is the most frames that LACP sends over one member in that time: AD_MAX_TX_IN_SECOND in the kernel's bond_3ad.c, and markers.
+func lacpFrames(in time.Duration) uint64 { return 4 * (uint64(in/time.Second) + 2) }

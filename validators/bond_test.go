@@ -1,6 +1,9 @@
 package validators
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +83,16 @@ func TestLACPsPartnerIsTheDeclaredOne(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	peer.link.LACP.System = "02:00:00:00:00:99"
 	b := lacpBond()
+	if got := b.partner(&peer); got.Verdict != Fail || got.Wanted != "02:00:00:00:00:99" {
+		t.Errorf("a system that has another ID than its bond's MAC: %+v", got)
+	}
+	b.link.LACP.Partner = "02:00:00:00:00:99"
+	if got := b.partner(&peer); got.Verdict != Pass {
+		t.Errorf("a system that has another ID than its bond's MAC: %+v", got)
+	}
+	b = lacpBond()
 	b.link.LACP = nil
 	if got := b.partner(&peer); got.Verdict != Fail || !got.Unmeasured {
 		t.Errorf("a host that does not report: %+v", got)
@@ -121,24 +133,30 @@ func TestAMissingVLANIsToldFromADeadCable(t *testing.T) {
 	port := fabric.NICRef{Host: "z", NIC: "p0"}
 	for name, c := range map[string]struct {
 		sent, inside, arrived, earlier uint64
+		lacp                           int // members, for 3 seconds
 		want                           string
 	}{
-		"it arrives":               {3, 3, 3, 10, ""},
-		"nothing was sent":         {0, 0, 0, 10, ""},
-		"without the tag":          {3, 0, 3, 10, "packets reach z.p0, but not in VLAN 200"},
-		"the switch has no VLAN":   {3, 0, 0, 10, "nothing of VLAN 200 reaches z.p0, which has received other packets"},
-		"nothing has ever arrived": {3, 0, 0, 0, "z.p0 has never received a packet"},
+		"it arrives":                {3, 3, 3, 10, 0, ""},
+		"nothing was sent":          {0, 0, 0, 10, 0, ""},
+		"without the tag":           {3, 0, 3, 10, 0, "packets reach z.p0, but not in VLAN 200"},
+		"without the tag, and LACP": {13, 0, 53, 10, 2, "packets reach z.p0, but not in VLAN 200"},
+		"the switch has no VLAN":    {3, 0, 2, 10, 0, "nothing of VLAN 200 reaches z.p0, while other packets do: a switch between does not carry this VLAN"},
+		"only LACP may arrive":      {13, 0, 52, 10, 2, "nothing of VLAN 200 reaches z.p0, while other packets do: a switch between does not carry this VLAN, or takes the tag away"},
+		"nothing arrives now":       {3, 0, 0, 10, 2, "nothing reaches z.p0 now, and it has received packets before: the cable is dead in that direction, or a switch between does not carry VLAN 200"},
+		"nothing has ever arrived":  {3, 0, 0, 0, 0, "z.p0 has never received a packet"},
 	} {
 		before := ports{port: {RxPackets: c.earlier}}
 		after := ports{a.ref(): {TxPackets: c.sent}, z.ref(): {RxPackets: c.inside}, port: {RxPackets: c.earlier + c.arrived}}
-		if got := astray(before, after, a, z); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+		z := z
+		z.lacp = c.lacp
+		if got := astray(before, after, a, z, 3*time.Second); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 4}}, a, vlan("z", 201)); got != "a.v sends in VLAN 200, and z.v is VLAN 201" {
+	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 4}}, a, vlan("z", 201), 0); got != "a.v sends in VLAN 200, and z.v is VLAN 201" {
 		t.Errorf("two IDs: %q", got)
 	}
-	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 1}}, a, vlan("z", 201)); !strings.HasPrefix(got, "nothing of VLAN 201 reaches z.p0") {
+	if got := astray(ports{port: {RxPackets: 1}}, ports{a.ref(): {TxPackets: 3}, port: {RxPackets: 2}}, a, vlan("z", 201), 0); !strings.HasPrefix(got, "nothing of VLAN 201 reaches z.p0") {
 		t.Errorf("two IDs, of which nothing arrives: %q", got)
 	}
 }
@@ -195,17 +213,78 @@ func TestABondBelowAVLANIsChecked(t *testing.T) {
 	}
 }
 
-// TestALostVLANIsNamedByThePing: the packets arrive at the bond below.
+// TestALostVLANIsNamedByThePing: the packets arrive at the bond below. Beside LACP, which sends packets of its own, they may be those.
 func TestALostVLANIsNamedByThePing(t *testing.T) {
-	w, f := vlanOnBond()
-	w.answers = false
-	w.carries = func(from, netdev string) (string, string, string) {
-		if netdev == "eth0" {
-			return netdev, peer(from), "b0"
+	for mode, want := range map[string]string{"balance-xor": "packets reach b.b0, but not in VLAN 200", lacpMode: "does not carry this VLAN, or takes the tag away"} {
+		w, f := vlanOnBond()
+		for _, h := range f.Hosts {
+			h.NICs[len(h.NICs)-2].Bond.Mode = mode
 		}
-		return netdev, peer(from), netdev
+		w.answers = false
+		w.carries = func(from, netdev string) (string, string, string) {
+			if netdev == "eth0" {
+				return netdev, peer(from), "b0"
+			}
+			return netdev, peer(from), netdev
+		}
+		if got := failed(measure(t, f, w, Options{Only: []Check{CheckPing}})); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", mode, got)
+		}
 	}
-	if got := failed(measure(t, f, w, Options{Only: []Check{CheckPing}})); !strings.Contains(got, "packets reach b.b0, but not in VLAN 200") {
-		t.Error(got)
+}
+
+// TestBondsAreWatchedOnce, those of tested paths alone, unless the check is not asked for. At a direct link, the other end's bond is the partner.
+func TestBondsAreWatchedOnce(t *testing.T) {
+	w, f := vlanOnBond()
+	h := f.Hosts[0]
+	h.NICs[1].VLAN = &fabric.VLAN{On: h.NICs[0].VLAN.On, ID: 201} // a second path over the same bond
+	results := func(o Options) (n map[string]int, out []Result) {
+		n = map[string]int{}
+		for _, r := range measure(t, f, w, o) {
+			if r.Check == CheckBond {
+				n[r.Host+" "+string(r.Item)]++
+				out = append(out, r)
+			}
+		}
+		return n, out
+	}
+	if n, _ := results(Options{}); len(n) != 6 || n["a members"] != 1 || n["a lacp_partner"] != 1 {
+		t.Errorf("each bond has each item once: %v", n)
+	}
+	if n, _ := results(Options{Only: []Check{CheckPing}}); len(n) != 0 {
+		t.Errorf("the check is not asked for: %v", n)
+	}
+	w.snaps["b"].Links[len(w.snaps["b"].Links)-2].MAC = "another"
+	if _, out := results(Options{}); !slices.ContainsFunc(out, func(r Result) bool {
+		return r.Item == LACPPartner && r.Host == "a" && r.Verdict == Fail && r.Wanted == "another"
+	}) {
+		t.Errorf("the partner of a direct link is another system: %+v", out)
+	}
+	for _, l := range f.Links { // the same through a switch: who answers there is not known
+		f.Networks = append(f.Networks, &fabric.Network{Name: l.Name, Members: l.Endpoints, Validate: l.Validate})
+	}
+	links := f.Links
+	f.Links = nil
+	if _, out := results(Options{}); len(out) != 6 || slices.ContainsFunc(out, func(r Result) bool { return r.Verdict == Fail }) {
+		t.Errorf("a switch is the partner: %+v", out)
+	}
+	f.Links, f.Networks = links, nil
+	for _, h := range f.Hosts {
+		h.NICs[2].Bond.Mode = "active-backup"
+	}
+	if n, _ := results(Options{}); len(n) != 4 || n["a lacp_partner"] != 0 {
+		t.Errorf("a bond without LACP has no partner: %v", n)
+	}
+	reads := 0
+	on(w.fake, probe.ReadCounters, func(ctx context.Context, h, netdev string) (probe.Counters, error) {
+		if reads++; netdev == "p0" && reads <= 2 { // before anything is sent
+			return probe.Counters{}, errors.New("no such counters")
+		}
+		return w.readCounters(ctx, h, netdev)
+	})
+	if _, out := results(Options{}); !slices.ContainsFunc(out, func(r Result) bool {
+		return r.Item == MemberLoad && r.Verdict == Warn && r.Unmeasured && strings.Contains(r.Cause, "no such counters")
+	}) {
+		t.Errorf("counters that could not be read before: %+v", out)
 	}
 }

@@ -216,6 +216,7 @@ func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
 	if err != nil {
 		return echoes{err: err}
 	}
+	began := time.Now()
 	if e.got, err = h.pingOne(ctx, h.from.host, s); err != nil {
 		return echoes{err: err}
 	}
@@ -229,7 +230,7 @@ func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
 		return echoes{err: err}
 	}
 	e.port.counters = movement(before, after, h.from, h.to, minimum{})
-	for _, why := range []string{stranger(before, after, h.from, h.to), astray(before, after, h.from, h.to)} {
+	for _, why := range []string{stranger(before, after, h.from, h.to), astray(before, after, h.from, h.to, time.Since(began))} {
 		if why != "" {
 			e.got.Errors = append(e.got.Errors, why)
 		}

@@ -64,6 +64,7 @@ type side struct {
 	link      *host.Link
 	base      *host.Link      // the port that carries the device's packets: that below a VLAN or macvlan, or the device itself
 	under     []fabric.NICRef // the NIC or bond below a VLAN, and the members of a bond: they have the same packets
+	lacp      int             // how many members the bond below a VLAN has, if it uses LACP: that sends packets, too
 }
 
 func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.nic} }
@@ -268,6 +269,11 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 		}
 		if s.base = s.link; s.link.OnParent() {
 			s.base = cmp.Or(snap.LinkByIndex(s.link.Parent), s.link)
+		}
+		for _, below := range s.under {
+			if b := r.nics[below]; b != nil && b.Bond != nil && b.Bond.Mode == lacpMode {
+				s.lacp = len(b.Bond.NICs)
+			}
 		}
 		ends[i] = s
 	}
