@@ -62,6 +62,9 @@ func typeWrong(a *attribute, v cty.Value) *wrong {
 	if s, _ := plainString(v); quotedReference().MatchString(s) {
 		hint = " Remove the quotes: " + s + " is a reference."
 	}
+	if v := bare(v); (a.name == "on" || a.name == "nics") && instances(v, isNIC) {
+		hint = fmt.Sprintf(" Its block has for_each: write …[%q] for one.", attributeNames(v)[0])
+	}
 	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), described(v), hint), nil}
 }
 

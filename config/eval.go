@@ -177,8 +177,25 @@ func (l *loader) notYet(e hcl.Expression, s scope, marks cty.ValueMarks) {
 	if parts == nil {
 		parts = []string{"values that are computed later"}
 	}
+	if own := ofOwnHost(e, s); own != "" {
+		l.say(e, s, "NIC of a host", fmt.Sprintf("The NICs in this block are of its own host, and are named without it: write %s.", own))
+		return
+	}
 	l.say(e, s, "Not known yet", fmt.Sprintf("This uses %s, which are computed later. Use var, local, each or self here, and "+
 		"put a value that both places need into a local.", strings.Join(parts, " and ")))
+}
+
+// ofOwnHost returns nic.NAME if an expression has host.HOST.nic.NAME where the NICs of the enclosing host are known; otherwise "".
+func ofOwnHost(e hcl.Expression, s scope) string {
+	for _, t := range e.Variables() {
+		if n := len(t); n >= 4 && t.RootName() == "host" {
+			kind := stepName(t[n-2])
+			if _, known := s[kind]; known && slices.Contains(nicKinds, kind) {
+				return kind + "." + stepName(t[n-1])
+			}
+		}
+	}
+	return ""
 }
 
 // local evaluates a local at most once per stratum. Its problems are reported at its declaration.

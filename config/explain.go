@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,9 +69,15 @@ func brief(d *hcl.Diagnostic) {
 // explainStep says at which step a reference fails, what is there, and what exists instead.
 func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	v, text, steps := stepsOf(d.Expression, ctx)
-	host := "" // whose NICs v has, if it has those of a host
+	host := ""                       // whose NICs v has, if it has those of a host
+	others := map[string]cty.Value{} // the host's NICs, by kind
 	if slices.Contains(nicKinds, text) && bare(v).Type().IsObjectType() {
-		host = hostOf(v)
+		for _, kind := range nicKinds {
+			if all, known := ctx.Variables[kind]; known {
+				others[kind] = bare(all)
+				host = cmp.Or(host, hostOf(all))
+			}
+		}
 	}
 	for _, step := range steps {
 		next, diags := step.TraversalStep(v)
@@ -79,13 +86,16 @@ func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 			host = ""
 			if isHost(v) && slices.Contains(nicKinds, stepName(step)) {
 				host, _ = plainString(bare(v).GetAttr("name"))
+				for _, kind := range nicKinds {
+					others[kind] = bare(bare(v).GetAttr(kind))
+				}
 			}
 			v = next
 			continue
 		}
 		said, near := "", ""
 		if host != "" {
-			said, near = lacksNIC(bare(v), host, stepName(step))
+			said, near = lacksNIC(others, text[strings.LastIndex(text, ".")+1:], host, stepName(step))
 		} else {
 			said, near = lacks(bare(v), text, step)
 		}
@@ -164,19 +174,28 @@ func lacks(v cty.Value, text string, step hcl.Traverser) (said, near string) {
 	return "", ""
 }
 
-// lacksNIC says that a host has no NIC of a name. Where an expression is about several hosts, the others may have it.
-func lacksNIC(nics cty.Value, host, name string) (said, near string) {
-	said = fmt.Sprintf("Host %q has no NIC %q.", host, name)
+// nicTitles are the kinds of NICs in sentences.
+var nicTitles = map[string]string{"nic": "NIC", "bond": "bond", "vlan": "VLAN"}
+
+// lacksNIC says that a host has no NIC, bond or VLAN of a name. Where an expression is about several hosts, the others may have it.
+func lacksNIC(all map[string]cty.Value, kind, host, name string) (said, near string) {
+	said = fmt.Sprintf("Host %q has no %s %q.", host, nicTitles[kind], name)
+	nics := all[kind]
 	for _, block := range attributeNames(nics) {
 		if v := bare(nics.GetAttr(block)); instances(v, isNIC) && v.Type().HasAttribute(name) {
-			return said + fmt.Sprintf(" Its nic block %q has for_each: write nic.%s[%q].", block, block, name), ""
+			return said + fmt.Sprintf(" Its %s block %q has for_each: write %s.%s[%q].", kind, block, kind, block, name), ""
+		}
+	}
+	for _, other := range nicKinds {
+		if v := all[other]; other != kind && v.Type().IsObjectType() && v.Type().HasAttribute(name) {
+			return said + fmt.Sprintf(" It has a %s of that name: write %s.%s.", nicTitles[other], other, name), ""
 		}
 	}
 	cure, near := nearestOrList(name, attributeNames(nics))
 	if near != "" && !sameButDigits(near, name) {
 		return said + cure, near
 	}
-	return said + listOf(attributeNames(nics)) + " Add the NIC to this host, or leave such hosts out with if can(…) at the end of the for expression.", ""
+	return said + listOf(attributeNames(nics)) + " Add the " + nicTitles[kind] + " to this host, or leave such hosts out with if can(…) at the end of the for expression.", ""
 }
 
 // sameButDigits reports whether two names are those of two NICs, such as rail0 and rail1, rather than one name and a typing error.

@@ -33,10 +33,10 @@ func (l *loader) static(e hcl.Expression, s scope) bool {
 var roots = map[string]string{
 	"nic": "nic refers to the NICs of the enclosing host, in its bond, vlan, route, policy_route, rxe and nccl blocks; elsewhere write " +
 		"host.NAME.nic.NAME, or [for h in values(host) : h.nic.NAME] for one NIC of each host",
-	"bond": "bond refers to the bonds of the enclosing host, in its vlan, route, policy_route, rxe and nccl blocks; the members of a bond are NICs; " +
+	"bond": "the members of a bond are NICs; the blocks vlan, route, policy_route, rxe and nccl of the same host may use bond.NAME; " +
 		"outside the host write host.NAME.bond.NAME",
-	"vlan": "vlan refers to the VLANs of the enclosing host, in its route, policy_route, rxe and nccl blocks; a VLAN is on a NIC or bond; " +
-		"outside the host write host.NAME.vlan.NAME",
+	"vlan": "a VLAN is on a NIC or a bond, and the members of a bond are NICs; the blocks route, policy_route, rxe and nccl of the same host may use " +
+		"vlan.NAME; outside the host write host.NAME.vlan.NAME",
 	"each": "the block has no for_each",
 	"self": "self refers to the enclosing host instance and is available only inside host blocks",
 

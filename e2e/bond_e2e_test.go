@@ -13,10 +13,13 @@ import (
 // bondVLAN is a bond of two cables with a VLAN and Soft-RoCE on it.
 const bondVLAN = "../examples/bond-vlan.hcl"
 
-// trace is what a host has of links, addresses, routes and RDMA devices, without what changes by itself.
-const trace = `ip -d link show | sed -E 's/^[0-9]+: //; s/ (state|mode) [A-Z]+//g; s/promiscuity [0-9]+ //; s/,?(LOWER_UP|NO-CARRIER),?//g'
+// kernelTrace is what a host has of links, addresses, routes and rules, without what changes by itself. trace has RDMA devices and our files, too.
+const kernelTrace = `ip -d link show | sed -E 's/^[0-9]+: //; s/ (state|mode) [A-Z]+//g; s/promiscuity [0-9]+ //; s/,?(LOWER_UP|NO-CARRIER),?//g'
 ip addr show | sed -E '/valid_lft/d; /inet6 fe80/d; s/^[0-9]+: //; s/ state [A-Z]+//; s/,?(LOWER_UP|NO-CARRIER),?//g'
-ip route show table all | grep -v fe80 | grep -v ff00
+ip route show table all | grep -v fe80 | grep -v ff00 | sed 's/ linkdown//'; ip -6 route show table all | grep -v -e fe80 -e ff00
+ip rule; ip -6 rule`
+
+const trace = kernelTrace + `
 ls /sys/class/infiniband /proc/net/bonding /etc/modules-load.d /var/lib/fabricform 2>/dev/null || true`
 
 // TestABondCarriesAVLANAndRDMA: two members, LACP with the other host, a VLAN and Soft-RoCE on the bond; traffic goes on when a cable is cut, and
@@ -52,6 +55,27 @@ func TestABondCarriesAVLANAndRDMA(t *testing.T) {
 		inside(t, state, bondVLAN, "node1", "sh", "-c", "for i in $(seq 100); do grep -q 'MII Status: down' /proc/net/bonding/b0 && exit 0; sleep 0.1; done; exit 1")
 		try(t, state, "verify", "-lab", "-only", "ping", bondVLAN).want(t, 0, "Verified (ping)")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+	})
+	t.Run("a VLAN that a switch lacks is told from a dead cable", func(t *testing.T) {
+		for _, cable := range []string{"pair:p0", "pair:p1"} {
+			try(t, state, "lab", "fault", bondVLAN, cable, "no-vlan=200").want(t, 0)
+		}
+		try(t, state, "verify", "-lab", "-only", "ping", "-link", "pair", bondVLAN).want(t, 0, "Verified (ping)")
+		try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", bondVLAN).want(t, 3,
+			"nothing of VLAN 200 reaches node2.b0, while other packets do: a switch between does not carry this VLAN", "✓ link  node1          carrier")
+		for _, cable := range []string{"pair:p0", "pair:p1"} {
+			try(t, state, "lab", "fault", bondVLAN, cable, "cut").want(t, 0)
+		}
+		inside(t, state, bondVLAN, "node1", "sh", "-c", "until [ $(cat /sys/class/net/storage/carrier) = 0 ]; do sleep 0.2; done")
+		a := try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", bondVLAN)
+		if a.want(t, 3, "✗ link  node1          carrier"); strings.Contains(a.out, "does not carry") {
+			t.Errorf("a dead cable is taken for a missing VLAN:\n%s", a.out)
+		}
+		for _, cable := range []string{"pair:p0", "pair:p1"} {
+			try(t, state, "lab", "fault", bondVLAN, cable, "none").want(t, 0)
+		}
+		inside(t, state, bondVLAN, "node1", "sh", "-c", "until [ $(cat /sys/class/net/storage/carrier) = 1 ]; do sleep 0.2; done; sleep 5")
+		try(t, state, "verify", "-lab", "-only", "ping", bondVLAN).want(t, 0, "Verified (ping)")
 	})
 	t.Run("what somebody takes away comes back", func(t *testing.T) {
 		inside(t, state, bondVLAN, "node2", "sh", "-c", "ip link set eth2 nomaster; ip link del storage")
