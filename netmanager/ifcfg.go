@@ -148,8 +148,8 @@ func ifcfgDevice(l Link) []string {
 	switch {
 	case l.Ports != nil:
 		var options []string
-		for _, o := range bondOptions(l.Device.Bond) {
-			options = append(options, o.name+"="+o.value)
+		for _, o := range l.Device.Bond.Options() {
+			options = append(options, o.Name+"="+o.Value)
 		}
 		return []string{"TYPE=Bond", "MACADDR=" + strings.ToUpper(l.bondMAC()), "BONDING_MASTER=yes", `BONDING_OPTS="` + strings.Join(options, " ") + `"`}
 	case l.Lower != nil:

@@ -151,8 +151,8 @@ func ifupdownJoin(port, bond Link) string {
 
 func ifupdownAddBond(l Link) string {
 	words := "name " + l.Link.Name + " address " + l.bondMAC() + " type bond"
-	for _, o := range bondOptions(l.Device.Bond) {
-		words += " " + o.name + " " + o.value
+	for _, o := range l.Device.Bond.Options() {
+		words += " " + o.Name + " " + o.Value
 	}
 	return ifupdownAdd(l.Link.Name, words)
 }

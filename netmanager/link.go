@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
@@ -106,27 +105,6 @@ func (l Link) linkLocal() string {
 		return "random"
 	}
 	return "eui64"
-}
-
-// option is an option of a bond, as the kernel's Documentation/networking/bonding.rst names it.
-type option struct{ name, value string }
-
-// bondOptions returns the declared options of a bond, with the mode first.
-func bondOptions(b *netif.BondSpec) []option {
-	out := []option{{"mode", b.Mode}}
-	if b.MIIMon != 0 {
-		out = append(out, option{"miimon", strconv.Itoa(b.MIIMon)})
-	}
-	if b.LACPRate != "" {
-		out = append(out, option{"lacp_rate", b.LACPRate})
-	}
-	if b.XmitHash != "" {
-		out = append(out, option{"xmit_hash_policy", b.XmitHash})
-	}
-	if b.MinLinks != nil {
-		out = append(out, option{"min_links", strconv.Itoa(*b.MinLinks)})
-	}
-	return out
 }
 
 // Egress returns the map of priorities that our udev rule sets, in the form of ip-link(8); "" if there is none.

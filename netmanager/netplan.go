@@ -151,6 +151,10 @@ func netplanSection(l Link) int {
 	return 2
 }
 
+// netplanBond has the keys of a bond's options (netplan-yaml(5)).
+var netplanBond = map[string]string{"mode": "mode", "miimon": "mii-monitor-interval", "lacp_rate": "lacp-rate",
+	"xmit_hash_policy": "transmit-hash-policy", "min_links": "min-links"}
+
 // netplanDevice returns what makes a bond or VLAN.
 func netplanDevice(l Link) string {
 	var b strings.Builder
@@ -163,10 +167,8 @@ func netplanDevice(l Link) string {
 		ids = append(ids, netplanID(*p))
 	}
 	fmt.Fprintf(&b, "      macaddress: %q\n      interfaces: [%s]\n      parameters:\n", l.bondMAC(), strings.Join(ids, ", "))
-	names := map[string]string{"mode": "mode", "miimon": "mii-monitor-interval", "lacp_rate": "lacp-rate",
-		"xmit_hash_policy": "transmit-hash-policy", "min_links": "min-links"}
-	for _, o := range bondOptions(l.Device.Bond) {
-		fmt.Fprintf(&b, "        %s: %s\n", names[o.name], o.value)
+	for _, o := range l.Device.Bond.Options() {
+		fmt.Fprintf(&b, "        %s: %s\n", netplanBond[o.Name], o.Value)
 	}
 	return b.String()
 }

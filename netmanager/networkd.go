@@ -136,26 +136,24 @@ func networkdFile(l Link) File {
 	return File{Path: networkdPath(l), Mode: 0o644, Text: b.String()}
 }
 
+// networkdBond has the keys of a bond's options (systemd.netdev(5)).
+var networkdBond = map[string]string{"mode": "Mode", "miimon": "MIIMonitorSec", "lacp_rate": "LACPTransmitRate",
+	"xmit_hash_policy": "TransmitHashPolicy", "min_links": "MinLinks"}
+
 // networkdDevice returns the .netdev file of a bond or VLAN (systemd.netdev(5)). networkd reads it when it starts and on a reload, and
 // leaves a device that exists as it is. A VLAN has the MAC of the device below it.
 func networkdDevice(l Link) File {
 	var b strings.Builder
 	b.WriteString(Header(l.Fabric))
-	set := func(key, value string) {
-		if value != "" {
-			b.WriteString(key + "=" + value + "\n")
-		}
-	}
 	switch bond, vlan := l.Device.Bond, l.Device.VLAN; {
 	case bond != nil:
-		b.WriteString("\n[NetDev]\nName=" + l.Link.Name + "\nKind=bond\nMACAddress=" + l.bondMAC() + "\n\n[Bond]\nMode=" + bond.Mode + "\n")
-		set("LACPTransmitRate", bond.LACPRate)
-		set("TransmitHashPolicy", bond.XmitHash)
-		if bond.MIIMon != 0 {
-			fmt.Fprintf(&b, "MIIMonitorSec=%dms\n", bond.MIIMon)
-		}
-		if bond.MinLinks != nil {
-			fmt.Fprintf(&b, "MinLinks=%d\n", *bond.MinLinks)
+		b.WriteString("\n[NetDev]\nName=" + l.Link.Name + "\nKind=bond\nMACAddress=" + l.bondMAC() + "\n\n[Bond]\n")
+		for _, o := range bond.Options() {
+			value := o.Value
+			if o.Name == "miimon" {
+				value += "ms"
+			}
+			b.WriteString(networkdBond[o.Name] + "=" + value + "\n")
 		}
 	case vlan != nil:
 		fmt.Fprintf(&b, "\n[NetDev]\nName=%s\nKind=vlan\n\n[VLAN]\nId=%d\n", l.Link.Name, vlan.ID)

@@ -155,8 +155,8 @@ func keyfileDevice(l Link) string {
 	switch bond, vlan := l.Device.Bond, l.Device.VLAN; {
 	case bond != nil:
 		b.WriteString("\n[bond]\n")
-		for _, o := range bondOptions(bond) {
-			fmt.Fprintf(&b, "%s=%s\n", o.name, o.value)
+		for _, o := range bond.Options() {
+			fmt.Fprintf(&b, "%s=%s\n", o.Name, o.Value)
 		}
 	case vlan != nil:
 		parent := l.Lower.Link.Name

@@ -11,7 +11,8 @@ import (
 
 // bondOption is one row of bondOptions: an option of a bond.
 type bondOption struct {
-	attribute string // in changes and atoms
+	attribute string // in changes and atoms, as in the language
+	name      string // in the kernel's Documentation/networking/bonding.rst
 	code      uint16 // IFLA_BOND_* of include/uapi/linux/if_link.h
 	size      int    // bytes of its value
 	down      bool   // the bond must be down (BOND_OPTFLAG_IFDOWN of drivers/net/bonding/bond_options.c)
@@ -31,15 +32,15 @@ const (
 // bondOptions are the options, in the order in which the kernel needs them: which others exist depends on the mode. The place of a name in
 // names is its number in the kernel (include/uapi/linux/if_bonding.h).
 var bondOptions = []bondOption{
-	{attrMode, 1, 1, true, []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"},
+	{attrMode, "mode", 1, 1, true, []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"},
 		func(b *host.Bond) string { return b.Mode }, func(w *BondSpec) (string, bool) { return w.Mode, w.Mode != "" }},
-	{attrMIIMon, 3, 4, false, nil,
+	{attrMIIMon, "miimon", 3, 4, false, nil,
 		func(b *host.Bond) string { return strconv.Itoa(b.MIIMon) }, func(w *BondSpec) (string, bool) { return strconv.Itoa(w.MIIMon), w.MIIMon != 0 }},
-	{attrLACPRate, 21, 1, true, []string{"slow", "fast"},
+	{attrLACPRate, "lacp_rate", 21, 1, true, []string{"slow", "fast"},
 		func(b *host.Bond) string { return b.LACPRate }, func(w *BondSpec) (string, bool) { return w.LACPRate, w.LACPRate != "" }},
-	{attrXmitHash, 14, 1, false, []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"},
+	{attrXmitHash, "xmit_hash_policy", 14, 1, false, []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"},
 		func(b *host.Bond) string { return b.XmitHash }, func(w *BondSpec) (string, bool) { return w.XmitHash, w.XmitHash != "" }},
-	{attrMinLinks, 18, 4, false, nil,
+	{attrMinLinks, "min_links", 18, 4, false, nil,
 		func(b *host.Bond) string { return strconv.Itoa(b.MinLinks) },
 		func(w *BondSpec) (string, bool) {
 			if w.MinLinks == nil {
@@ -47,6 +48,20 @@ var bondOptions = []bondOption{
 			}
 			return strconv.Itoa(*w.MinLinks), true
 		}},
+}
+
+// BondOption is an option of a bond, with the name that the kernel's Documentation/networking/bonding.rst gives it.
+type BondOption struct{ Name, Value string }
+
+// Options returns the declared options, with the mode first: which others exist depends on it.
+func (b *BondSpec) Options() []BondOption {
+	var out []BondOption
+	for _, o := range bondOptions {
+		if value, declared := o.declared(b); declared {
+			out = append(out, BondOption{o.name, value})
+		}
+	}
+	return out
 }
 
 // newBond has the options of a new bond that a block may leave alone. A bond always has a declared mode and miimon.

@@ -57,7 +57,7 @@ func udev(s Spec, links []netmanager.Link, triggers []trigger) (netmanager.File,
 		}
 		if m := l.Egress(); m != "" {
 			n++
-			fmt.Fprintf(&b, "%s, RUN+=\"/usr/sbin/ip link set dev %s type vlan egress-qos-map %s\"\n", match, l.Link.Name, m)
+			fmt.Fprintf(&b, "%s, RUN+=\"/sbin/ip link set dev %s type vlan egress-qos-map %s\"\n", match, l.Link.Name, m)
 		}
 		if len(l.WantedSysctls()) > 0 {
 			n++
