@@ -138,8 +138,9 @@ func TestAnUnknownPathIsFencedAsAWhole(t *testing.T) {
 		t.Errorf("%v %v", h.Actions, h.Problems)
 	}
 	in.Management = true
+	in.Resources = append(in.Resources, res("bond", script{Touches: "it may cut it", Changes: []resource.Change{joins("rail0")}}))
 	h = Make("f", kinds(), []HostInput{in}).Hosts[0]
-	want := "update mgmt mtu 1500>9000, address >10.0.0.9/24 (1 later)\nreconnect h.example\nupdate mgmt address 10.0.0.2/24> (late)"
+	want := "update mgmt mtu 1500>9000, address >10.0.0.9/24 (1 later)\nreconnect h.example\nupdate mgmt address 10.0.0.2/24> (late)\nupdate bond member >rail0 (late)"
 	if d := cmp.Diff(want, lines(h)); d != "" || len(h.Problems) > 0 || !h.Moves() || h.MovesTo().IsValid() {
 		t.Errorf("%s %v", d, h.Problems)
 	}

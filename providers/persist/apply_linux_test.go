@@ -471,4 +471,15 @@ func TestAFrontsDevicesRestartTheManagerBehindIt(t *testing.T) {
 			t.Errorf("with devices %t: %q", devices, f.asked)
 		}
 	}
+	f := newFake(t)
+	services := f.root + "/sys/fs/cgroup/system.slice/"
+	if err := os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service"); err != nil {
+		t.Fatal(err)
+	}
+	if err := netmanager.Reload(t.Context(), f, map[*netmanager.Manager]bool{front: true}, map[*netmanager.Manager]bool{front: true}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"netplan generate", "nmcli connection reload"}; !slices.Equal(f.asked, want) {
+		t.Errorf("NetworkManager needs no restart: %q", f.asked)
+	}
 }

@@ -155,6 +155,8 @@ func TestABondSurvivesAsAWhole(t *testing.T) {
 // TestDevicesThatExistAreTakenByARestart: networkd does not see on a reload that the device of a new file exists, also behind netplan; files
 // without devices are read by a reload, and NetworkManager is never restarted.
 func TestDevicesThatExistAreTakenByARestart(t *testing.T) {
+	vlanAlone := devices()
+	vlanAlone.NICs, vlanAlone.RXE = vlanAlone.NICs[len(vlanAlone.NICs)-2:], nil
 	for name, snap := range managedHosts {
 		restarted := func(files []netmanager.File) bool {
 			return slices.ContainsFunc(files, func(f netmanager.File) bool {
@@ -166,10 +168,40 @@ func TestDevicesThatExistAreTakenByARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		vlans, _, err := Files(deviceHost(snap), vlanAlone)
+		if err != nil {
+			t.Fatal(err)
+		}
 		plain, _ := wantFiles(t, snap)
 		want := slices.Contains([]string{"networkd", "netplan", "netplan-networkmanager"}, name) // a front asks for those behind it that have to
-		if restarted(devices) != want || restarted(plain) {
-			t.Errorf("%s: a restart for devices %t, for others %t; want %t and false", name, restarted(devices), restarted(plain), want)
+		if restarted(devices) != want || restarted(vlans) != want || restarted(plain) {
+			t.Errorf("%s: a restart for a bond %t, for a VLAN %t, for others %t; want %t and false", name, restarted(devices), restarted(vlans), restarted(plain), want)
+		}
+	}
+}
+
+// TestAProfileFindsWhatCarriesItsVLAN by the profile of the NIC if that is declared by its MAC: such a NIC may get another name.
+func TestAProfileFindsWhatCarriesItsVLAN(t *testing.T) {
+	snap := deviceHost(snapshot(networkManager))
+	for want, on := range map[string]facts.Selector{"parent=ens3f0\n": {Netdev: "ens3f0"}, "parent=" + "UUID": {MAC: "02:00:00:00:00:05"}} {
+		s := devices()
+		s.NICs = s.NICs[len(s.NICs)-2:]
+		s.NICs[0].Select, s.NICs[0].AddressesSet = on, true // its file is ours
+		d := *s.NICs[1].Device
+		d.VLAN = &netif.VLANSpec{On: on, ID: 7}
+		s.NICs[1].Device, s.RXE = &d, nil
+		files, _, err := Files(snap, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := map[string]string{}
+		for _, f := range files {
+			text[filepath.Base(f.Path)] = f.Text
+		}
+		_, after, _ := strings.Cut(text["fabricform-lab-ens3f0.nmconnection"], "\nuuid=")
+		uuid, _, _ := strings.Cut(after, "\n")
+		if got := text["fabricform-lab-v7.nmconnection"]; uuid == "" || !strings.Contains(got, strings.Replace(want, "UUID", uuid+"\n", 1)) {
+			t.Errorf("on %+v: %s", on, got)
 		}
 	}
 }
