@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"slices"
@@ -33,16 +34,50 @@ func Topology(f *fabric.Fabric) Graph {
 	for _, h := range f.Hosts {
 		g.Boxes = append(g.Boxes, Box{ID: "host " + h.Name, Label: h.Name})
 	}
+	made := map[fabric.NICRef]string{} // what bonds and VLANs are made of
+	for _, h := range f.Hosts {
+		for _, n := range h.NICs {
+			if of := madeOf(h, n); of != "" {
+				made[n.Ref()] = ", " + of
+			}
+		}
+	}
 	for _, l := range f.Links {
-		g.Lines = append(g.Lines, Line{"host " + l.Endpoints[0].Host, "host " + l.Endpoints[1].Host, l.Name + speed(l.SpeedGbps)})
+		a, z := made[l.Endpoints[0]], made[l.Endpoints[1]]
+		if z != a {
+			z = cmp.Or(z, ", a NIC") + " at " + l.Endpoints[1].Host
+			a = cmp.Or(a, ", a NIC") + " at " + l.Endpoints[0].Host
+		} else {
+			z = ""
+		}
+		g.Lines = append(g.Lines, Line{"host " + l.Endpoints[0].Host, "host " + l.Endpoints[1].Host, l.Name + speed(l.SpeedGbps) + a + z})
 	}
 	for _, n := range f.Networks {
 		g.Boxes = append(g.Boxes, Box{ID: "network " + n.Name, Label: n.Name + speed(n.SpeedGbps), Row: 1})
 		for _, m := range n.Members {
-			g.Lines = append(g.Lines, Line{From: "host " + m.Host, To: "network " + n.Name, Label: m.NIC})
+			g.Lines = append(g.Lines, Line{From: "host " + m.Host, To: "network " + n.Name, Label: m.NIC + made[m]})
 		}
 	}
 	return g
+}
+
+// madeOf says what a bond or VLAN is made of; "" for any other NIC.
+func madeOf(h *fabric.Host, n *fabric.NIC) string {
+	switch {
+	case n.Bond != nil:
+		var members []string
+		for _, m := range h.Members(n) {
+			members = append(members, m.Name)
+		}
+		return "bond of " + strings.Join(members, " and ")
+	case n.VLAN != nil:
+		text := fmt.Sprintf("VLAN %d on %s", n.VLAN.ID, n.VLAN.On.NIC)
+		if on := h.NIC(n.VLAN.On.NIC); on != nil && on.Bond != nil {
+			text += ", " + madeOf(h, on)
+		}
+		return text
+	}
+	return ""
 }
 
 func speed(gbps float64) string {
