@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -94,7 +95,56 @@ func TestABondCarriesAVLANAndRDMA(t *testing.T) {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
 	})
+	t.Run("what others made is adopted, and left to them", func(t *testing.T) { adoptsABond(t, state) })
 	t.Run("the kernel's own tests", func(t *testing.T) { kernelTests(t, state) })
+}
+
+// adoptsABond: a bond and a VLAN made by hand as declared are not touched, and those with other options get these options alone. A destroy leaves
+// them as they were.
+func adoptsABond(t *testing.T, state string) {
+	on := func(host, script string) string { return inside(t, state, bondVLAN, host, "sh", "-c", script) }
+	const own = `cd /sys/class/net/b0/bonding; cat mode miimon lacp_rate xmit_hash_policy min_links slaves; cat ../ifindex ../../storage/ifindex
+ip -d link show storage | grep -o "vlan protocol.* id [0-9]*"; ip -br addr show dev b0; ip -br addr show dev storage`
+	byHand := func(host, rate, hash, id, number string) {
+		on(host, `ip link add b0 address $(cat /sys/class/net/eth1/address) type bond mode 802.3ad miimon 100 lacp_rate `+rate+` xmit_hash_policy `+hash+` min_links 1
+for n in eth1 eth2; do ip link set $n down; ip link set $n master b0; done; ip link set b0 mtu 4200 up; ip addr add 10.40.0.`+number+`/30 dev b0
+ip link add link b0 name storage type vlan id `+id+` egress-qos-map 4:3; ip link set storage mtu 4200 up; ip addr add 10.2.0.`+number+`/30 dev storage`)
+	}
+	byHand("node1", "fast", "layer3+4", "200", "1")
+	byHand("node2", "slow", "layer2", "201", "2")
+	on("node1", "sleep 5") // addresses become valid
+	before := map[string]string{"node1": on("node1", own), "node2": on("node2", own)}
+	a := try(t, state, "plan", "-lab", "-detailed-exitcode", "-host", "node1", bondVLAN)
+	if a.want(t, 2, "rxe.rxe0"); strings.Contains(a.out, "bond.b0") || strings.Contains(a.out, "vlan.storage") {
+		t.Errorf("what is as declared changes:\n%s", a.out)
+	}
+	a = try(t, state, "plan", "-lab", "-detailed-exitcode", "-host", "node2", bondVLAN)
+	if a.want(t, 2, "slow → fast", "layer2 → layer3+4", "201 → 200"); strings.Contains(a.out, "member") || strings.Contains(a.out, "mode ") {
+		t.Errorf("more than what differs changes:\n%s", a.out)
+	}
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", bondVLAN).want(t, 0, "✓ node2.bond.b0", "✓ node2.vlan.storage")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", bondVLAN).want(t, 0, "No changes")
+	try(t, state, "verify", "-lab", "-only", "ping", bondVLAN).want(t, 0, "Verified (ping)")
+	if now, was := strings.Fields(on("node1", own)), strings.Fields(before["node1"]); !slices.Equal(now, was) {
+		t.Errorf("the bond of node1 was %q, is %q", was, now)
+	}
+	try(t, state, "destroy", "-lab", "-auto-approve", bondVLAN).want(t, 0, "✓ node2.bond.b0")
+	for host, was := range before {
+		now := on(host, own)
+		if host == "node2" { // a VLAN with another ID is another device
+			now, was = withoutIndex(now), withoutIndex(was)
+		}
+		if now != was {
+			t.Errorf("%s was\n%s\nis\n%s", host, was, now)
+		}
+		on(host, "ip link del storage; ip link del b0")
+	}
+}
+
+// withoutIndex leaves out the line with the index of the VLAN.
+func withoutIndex(own string) string {
+	lines := strings.Split(own, "\n")
+	return strings.Join(slices.Delete(lines, 7, 8), "\n")
 }
 
 // kernelTests runs the tests of package netif that need a kernel with bonds and VLANs in a guest.
