@@ -41,6 +41,8 @@ func lifeOfABond(t *testing.T, owner string) {
 		}
 	}
 	on(t, othersFiles+" > /root/others")
+	const members = `for n in eth1 eth2; do echo $n $(cat /sys/class/net/$n/mtu) $(($(cat /sys/class/net/$n/flags) & 1)) $(cat /sys/class/net/$n/address); done`
+	before := on(t, members)
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", bondVLAN).want(t, 0, "✓ node1.bond.b0", "✓ node1.persist.files", "✓ node2.persist.files")
 	settled(t)
 	working := func(t *testing.T) {
@@ -73,6 +75,12 @@ func lifeOfABond(t *testing.T, owner string) {
 	t.Run("removed, nothing is left", func(t *testing.T) {
 		try(t, state, "destroy", "-lab", "-auto-approve", bondVLAN).want(t, 0, "✓ node1.bond.b0")
 		traceless(t)
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && on(t, members) != before; { // a manager may take them up again
+			time.Sleep(time.Second)
+		}
+		if after := on(t, members); after != before {
+			t.Errorf("MTU, whether it is up, and MAC of the members, before:\n%s\nafter:\n%s", before, after)
+		}
 		try(t, state, "lab", "reboot", bondVLAN, "node1").want(t, 0)
 		traceless(t)
 	})

@@ -209,6 +209,13 @@ type Stepper interface {
 	Between(a Atom, o Owned, live string) bool
 }
 
+// JointUndoer is an Undoer that removes several atoms at once, where one by one would make what is in between count: a network manager
+// that reads its files after each of them acts on those that are left.
+type JointUndoer interface {
+	// ApplyUndos removes the atoms.
+	ApplyUndos(ctx context.Context, h host.Host, snap *facts.Snapshot, atoms []Atom) error
+}
+
 // Undoer is an optional interface of providers whose changes can be undone.
 type Undoer[S any] interface {
 	// Claims says whether the wanted thing sets the atom.

@@ -299,6 +299,9 @@ type Kind struct {
 	Undo      func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	ApplyUndo func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
+	// ApplyUndos is that of JointUndoer; nil if atoms are undone one by one.
+	ApplyUndos func(ctx context.Context, h host.Host, snap *facts.Snapshot, atoms []Atom) error
+
 	Between func(a Atom, o Owned, live string) bool // that of Stepper; nil if each change is one step
 
 	Asks func(snap *facts.Snapshot, c Change) (allow, why string) // that of Asker; nil if no change needs a permission
@@ -414,6 +417,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return c, touches, nil
 		}
 		k.ApplyUndo = o.ApplyUndo
+	}
+	if j, ok := p.(JointUndoer); ok {
+		k.ApplyUndos = j.ApplyUndos
 	}
 	if s, ok := p.(Stepper); ok {
 		k.Between = s.Between

@@ -78,6 +78,52 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 	}
 }
 
+// TestAtomsAreRemovedTogether if their kind asks for it: those that are there, and none that has moved.
+func TestAtomsAreRemovedTogether(t *testing.T) {
+	x := newStage(t)
+	if _, err := x.store.Persist(x.tx.ID, x.tx.Token); err != nil {
+		t.Fatal(err)
+	}
+	live := map[string]string{}
+	var said []string
+	atom := func(name string) resource.Atom { return resource.NewAtom("set", name) }
+	x.kinds = resource.Kinds{{Name: "set",
+		Gather: func(context.Context, host.Reader, *facts.Snapshot, []json.RawMessage, []resource.Atom, bool) error {
+			return nil
+		},
+		Undo: func(_ *facts.Snapshot, a resource.Atom, to string) (resource.Change, string, error) {
+			return a.Change(live[a.Thing()], to), "", nil
+		},
+		ApplyUndo: func(_ context.Context, _ host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+			said, live[a.Thing()] = append(said, "set "+a.Thing()), to
+			return nil
+		},
+		ApplyUndos: func(_ context.Context, _ host.Host, _ *facts.Snapshot, atoms []resource.Atom) error {
+			line := "remove"
+			for _, a := range atoms {
+				line += " " + a.Thing()
+				live[a.Thing()] = ""
+			}
+			said = append(said, line)
+			return nil
+		},
+	}}
+	undo := func() error {
+		said = nil
+		changes := []resource.Change{atom("a").Change("1", ""), atom("b").Change("1", "0"), atom("c").Change("1", ""), atom("d").Change("1", "")}
+		_, err := x.undo(t.Context(), calls.UndoParams{Fabric: "f", Tx: x.tx, Changes: changes})
+		return err
+	}
+	live = map[string]string{"a": "1", "b": "1", "d": "1"}
+	if err := undo(); err != nil || strings.Join(said, ", ") != "remove a d, set b" {
+		t.Errorf("%v: %q", err, said)
+	}
+	live = map[string]string{"a": "1", "b": "1", "c": "7", "d": "1"}
+	if err := undo(); err == nil || !strings.Contains(err.Error(), "set c changed since the plan was made") || len(said) > 0 {
+		t.Errorf("%v: %q", err, said)
+	}
+}
+
 // TestTheRecordHasOnlyWhatThisHostMade: of two hosts that share a home, one makes the key. The other one must not remove it later.
 func TestTheRecordHasOnlyWhatThisHostMade(t *testing.T) {
 	x := newStage(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -108,17 +109,17 @@ func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult,
 		func(ctx context.Context) (calls.ActResult, error) { return s.undoNow(ctx, p) })
 }
 
-// undoNow restores atoms one after another, and removes each from the record once it is restored.
+// undoNow restores atoms one after another, or those that the kind removes together, and removes each from the record once it is restored.
 func (s *server) undoNow(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	r, err := s.record(ctx, p.Fabric)
 	if err != nil {
 		return calls.ActResult{}, err
 	}
-	for _, c := range p.Changes {
+	for i, c := range p.Changes {
 		if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
 			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
-		if err := s.giveBack(ctx, c, r.Atoms[c.Atom], p.Management); err != nil {
+		if err := s.giveBack(ctx, c, p.Changes[i+1:], r, p.Management); err != nil {
 			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
 		delete(r.Atoms, c.Atom)
@@ -129,30 +130,62 @@ func (s *server) undoNow(ctx context.Context, p calls.UndoParams) (calls.ActResu
 	return calls.ActResult{Changes: p.Changes}, s.save(r)
 }
 
-func (s *server) giveBack(ctx context.Context, c resource.Change, owned resource.Owned, management bool) error {
+// giveBack restores one atom, and with it those of the later changes that its kind removes together.
+func (s *server) giveBack(ctx context.Context, c resource.Change, later []resource.Change, r *resource.Record, management bool) error {
 	kind, ok := s.kinds.Lookup(c.Atom.Kind())
 	if !ok || kind.Undo == nil {
 		return fmt.Errorf("this helper cannot restore %q", c.Atom)
 	}
-	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{Connection: s.connection, Atoms: []resource.Atom{c.Atom}})
+	todo := []resource.Change{c}
+	for _, l := range later {
+		if kind.ApplyUndos != nil && l.Atom.Kind() == kind.Name && c.To == "" && l.To == "" {
+			todo = append(todo, l)
+		}
+	}
+	var atoms []resource.Atom
+	for _, c := range todo {
+		atoms = append(atoms, c.Atom)
+	}
+	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{Connection: s.connection, Atoms: atoms})
 	if err != nil {
 		return err
 	}
+	var left []resource.Atom
+	for _, c := range todo {
+		is, err := mayUndo(kind, snap, c, r.Atoms[c.Atom], management)
+		if err != nil {
+			return err
+		}
+		if is {
+			left = append(left, c.Atom)
+		}
+	}
+	switch {
+	case len(left) == 0:
+		return nil
+	case kind.ApplyUndos != nil && c.To == "":
+		return kind.ApplyUndos(ctx, s.host, snap, left)
+	}
+	return kind.ApplyUndo(ctx, s.host, snap, c.Atom, c.To)
+}
+
+// mayUndo compares the atom with the plan; is is false if it is restored already.
+func mayUndo(kind resource.Kind, snap *facts.Snapshot, c resource.Change, owned resource.Owned, management bool) (is bool, err error) {
 	now, touches, err := kind.Undo(snap, c.Atom, c.To)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch live := now.From; {
 	case live == c.To:
-		return nil // restored together with something else, such as the routes of a bounced link, or the trust of a NIC with its last DSCP
+		return false, nil // restored together with something else, such as the routes of a bounced link, or the trust of a NIC with its last DSCP
 	case live != c.From && live != "" && (kind.Between == nil || !kind.Between(c.Atom, owned, live)):
-		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again",
+		return false, &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again",
 			c.Atom, live, c.From)}
 	}
 	if touches != "" && !management {
-		return errors.New(touches)
+		return false, errors.New(touches)
 	}
-	return kind.ApplyUndo(ctx, s.host, snap, c.Atom, c.To)
+	return true, nil
 }
 
 // enrol stores the roster and the history entry, if the fabric owns something here.

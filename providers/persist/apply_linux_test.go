@@ -338,6 +338,22 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	if after := f.tree(t); after != before {
 		t.Errorf("given back, there is\n%s", after)
 	}
+
+	snap, got = f.now(t, rich())
+	if err := apply(t.Context(), f, snap, rich(), got, Diff(got)); err != nil || f.tree(t) != made {
+		t.Fatal(err, f.tree(t))
+	}
+	snap, _ = f.now(t, rich())
+	f.asked = nil
+	if err := (provider{}).ApplyUndos(t.Context(), f, snap, atoms); err != nil {
+		t.Error(err)
+	}
+	if after := f.tree(t); after != before {
+		t.Errorf("given back together, there is\n%s", after)
+	}
+	if n := strings.Count(strings.Join(f.asked, "\n"), "networkctl reload"); n != 1 {
+		t.Errorf("networkd reads its files %d times on the way: %q", n, f.asked)
+	}
 }
 
 // TestRestoreGoesOnPastAStepThatFails fails each step of a way back in turn: all others are made, what

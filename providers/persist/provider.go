@@ -128,20 +128,38 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// ApplyUndo removes the file, because there was none before ours. A folder that others use now remains.
-func (provider) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo removes the file, because there was none before ours.
+func (p provider) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
 		return fmt.Errorf("cannot restore %s: the backup has no earlier file", a)
 	}
-	if a.Thing() == "folder" {
-		if names, err := h.ReadDir(ctx, a.Value()); err == nil && len(names) > 0 {
-			return nil
+	return p.ApplyUndos(ctx, h, snap, []resource.Atom{a})
+}
+
+// ApplyUndos removes all files before managers read what is left: networkd configures the members of a bond anew when the file of the
+// bond is gone and theirs are not (seen with 257). A folder that others use now remains.
+func (provider) ApplyUndos(ctx context.Context, h host.Host, snap *facts.Snapshot, atoms []resource.Atom) error {
+	var todo []step
+	for _, a := range atoms {
+		if f, there := snap.Files[a.Value()]; there && a.Thing() != "folder" {
+			todo = append(todo, step{path: a.Value(), was: &f})
 		}
-		return h.RemoveFile(a.Value())
 	}
-	f, there := snap.Files[a.Value()]
-	if !there {
-		return nil
+	if len(todo) > 0 {
+		if err := write(ctx, h, todo); err != nil {
+			return err
+		}
 	}
-	return write(ctx, h, []step{{path: a.Value(), was: &f}})
+	for _, a := range atoms {
+		if a.Thing() != "folder" {
+			continue
+		}
+		if names, err := h.ReadDir(ctx, a.Value()); err == nil && len(names) > 0 {
+			continue
+		}
+		if err := h.RemoveFile(a.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
