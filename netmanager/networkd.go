@@ -239,6 +239,9 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 
 // networkdNotes reports the settings that networkd handles in place of the kernel.
 func networkdNotes(l Link) []string {
+	if l.Device != nil && l.Device.Bond != nil && l.Device.Bond.XmitHash == "vlan+srcmac" { // no such name in libsystemd-shared of 252 and 257
+		return []string{`networkd does not know xmit_hash = "vlan+srcmac": the bond has the hash layer2 after a reboot, until the next apply`}
+	}
 	if l.acceptRA() {
 		return []string{"networkd handles router advertisements itself and disables them in the kernel: " +
 			"ipv6.conf.accept_ra is 0 after a reboot"}

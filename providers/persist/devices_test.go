@@ -206,6 +206,22 @@ func TestAProfileFindsWhatCarriesItsVLAN(t *testing.T) {
 	}
 }
 
+// TestAHashThatNetworkdDoesNotKnowIsSaid, also behind netplan; NetworkManager and ifupdown know it.
+func TestAHashThatNetworkdDoesNotKnowIsSaid(t *testing.T) {
+	for name, snap := range managedHosts {
+		s := devices()
+		s.NICs[1].Device.Bond.XmitHash = "vlan+srcmac"
+		_, notes, err := Files(deviceHost(snap), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, `nic b0: networkd does not know xmit_hash = "vlan+srcmac"`) })
+		if want := name == "networkd" || name == "netplan"; said != want {
+			t.Errorf("%s: %q", name, notes)
+		}
+	}
+}
+
 // TestAMadeDeviceIsNotReleased: a bond appears in the middle of an apply, and then belongs to the claimer; nothing must be released for it.
 func TestAMadeDeviceIsNotReleased(t *testing.T) {
 	snap := deviceHost(snapshot(networkManager))
