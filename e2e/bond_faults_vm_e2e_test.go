@@ -21,7 +21,7 @@ import (
 const byHand = `modprobe -a bonding 8021q dummy rdma_rxe
 ip link set eth1 mtu 1400 up; ip addr add 10.9.1.1/24 dev eth1; ip addr add fd00:9::1/64 dev eth1 nodad
 ip route add 10.99.0.0/16 via 10.9.1.2 dev eth1; ip rule add from 10.9.1.1 table 100 priority 1000; ip route add default via 10.9.1.2 dev eth1 table 100
-ip link set eth2 address 02:aa:bb:cc:dd:02 mtu 1450; ip addr add 10.9.2.1/24 dev eth2`
+ip link set eth2 up; ip link set eth2 down; ip link set eth2 address 02:aa:bb:cc:dd:02 mtu 1450; ip addr add 10.9.2.1/24 dev eth2`
 
 // TestFaultsWithABond breaks an apply that makes a bond and a VLAN, at each of their steps. The members get back exactly what they had.
 func TestFaultsWithABond(t *testing.T) {
