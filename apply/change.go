@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -32,6 +33,12 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	}
 	defer tx.Close()
 	defer r.saveTokens(tx)()
+	// Before the first change: what a change disturbs and the helper restores is then known to have been there.
+	adopts := r.adopts()
+	adopting := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return adopts[host] == nil })
+	if err := r.s.Enrol(ctx, r.p, adopting, nil, adopts); err != nil {
+		return r.revert(ctx, tx, Failed, err)
+	}
 	r.report.Outcomes = tx.Walk(ctx, r.p, r.o.OnFailure == RollbackHost, func(act planner.Action) { r.e.Progress("%s", act.Resource.Addr) })
 	ending, why := r.failures(ctx)
 	switch {

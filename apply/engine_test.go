@@ -63,6 +63,7 @@ type toyHost struct {
 	asks     []calls.TxRevert // for a committed transaction
 	history  []resource.HistoryEntry
 	atoms    map[resource.Atom]resource.Owned // of its record
+	adopts   []map[resource.Atom]string       // what each enrol has for the record
 	opened   int
 	// guardians is how many guardians a transaction has; 0 as from earlier builds.
 	guardians int
@@ -191,6 +192,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "enrol":
 		var p calls.EnrolParams
 		err := json.Unmarshal(raw, &p)
+		h.adopts = append(h.adopts, p.Adopt)
 		if p.Entry != nil {
 			h.history = append(h.history, *p.Entry)
 		}
@@ -334,6 +336,11 @@ var stackKind = resource.Kind{Name: "stack", Stage: resource.StageStack, Plan: f
 	return d, nil
 }}
 
+// foundKind wants what every host has before its first apply.
+var foundKind = resource.Kind{Name: "found", Plan: func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+	return resource.Difference{Exists: true, Present: map[resource.Atom]string{"found it": "5"}}, nil
+}}
+
 // keyKind wants a key, from which the value is derived that is wanted on all hosts.
 var keyKind = resource.Kind{Name: "key", Stage: resource.StageKeys, Plan: func(snap *facts.Snapshot, _ json.RawMessage) (resource.Difference, error) {
 	d := resource.Difference{Exists: snap.Sysctls["key"] != "", Seen: snap.Sysctls["key"]}
@@ -367,6 +374,7 @@ type toys struct {
 	heard  *heard
 	state  string
 	wants  string // the value; "" is 2
+	found  bool   // the hosts have what foundKind wants
 	lasts  bool   // the files want a file, too
 	stacks bool   // the files want a driver stack, too
 	keys   bool   // the files want keys, and what is derived from them instead of the value
@@ -393,7 +401,7 @@ func (y *toys) options() SessionOptions {
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
-		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind, keyKind},
+		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind, keyKind, foundKind},
 			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"` + cmp2.Or(y.wants, "2") + `"`)}}
 				if y.keys {
@@ -401,6 +409,9 @@ func (y *toys) options() SessionOptions {
 				}
 				if y.lasts {
 					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "file", Name: "f"}, Spec: json.RawMessage(`"2"`)})
+				}
+				if y.found {
+					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "found", Name: "f"}, Spec: json.RawMessage(`"5"`)})
 				}
 				if y.stacks {
 					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "stack", Name: "s"}, Spec: json.RawMessage(`"2"`)})
@@ -903,6 +914,43 @@ func TestTheOrderOfAnApply(t *testing.T) {
 		}
 		if left, err := storeIn(y.state).all(""); err != nil || len(left) != 0 {
 			t.Errorf("tokens are left: %v, %v", left, err)
+		}
+	})
+}
+
+// TestAnApplyAdoptsBeforeItChanges: in the transaction, so that a revert restores the record; at the end on hosts that it does not change; and not
+// at the end of an apply that was rolled back.
+func TestAnApplyAdoptsBeforeItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		adopted := map[resource.Atom]string{"found it": "5"}
+		y := newToys(t)
+		y.found, y.hosts["b"].value = true, "2"
+		if r := y.run(t.Context(), Options{}); r.Ending != Done {
+			t.Fatal(r.Err)
+		}
+		for name, want := range map[string][]string{"a": {"tx.finish", "tx.ready", "tx.open", "enrol", "act", "tx.prepare", "tx.persist", "tx.commit", "enrol"}, "b": {"tx.finish", "enrol"}} {
+			h := y.hosts[name]
+			if d := cmp.Diff(want, h.asked); d != "" {
+				t.Errorf("host %s: %s", name, d)
+			}
+			for _, got := range h.adopts {
+				if d := cmp.Diff(adopted, got); d != "" {
+					t.Errorf("host %s: %s", name, d)
+				}
+			}
+		}
+		y = newToys(t)
+		y.found, y.hosts["a"].fails["act"] = true, errors.New("no")
+		if r := y.run(t.Context(), Options{}); r.Ending != RolledBack {
+			t.Fatal(r.Ending, r.Err)
+		}
+		if h := y.hosts["a"]; len(h.adopts) != 2 || len(h.adopts[0]) != 1 || h.adopts[1] != nil {
+			t.Errorf("host a, which was rolled back, was to adopt %v", h.adopts)
+		}
+		y = newToys(t)
+		y.found, y.hosts["a"].fails["enrol"] = true, errors.New("no space")
+		if r := y.run(t.Context(), Options{}); r.Ending != RolledBack || y.values() != "11" || slices.Contains(y.hosts["a"].asked, "act") {
+			t.Errorf("without a record: ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
 	})
 }

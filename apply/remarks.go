@@ -223,7 +223,7 @@ func (s *Session) recordParted(ctx context.Context, of *planner.Plan) error {
 					Failed: p.String()}
 			}
 		}
-		err = errors.Join(err, s.Enrol(ctx, of, slices.Sorted(maps.Keys(entries)), entries))
+		err = errors.Join(err, s.Enrol(ctx, of, slices.Sorted(maps.Keys(entries)), entries, nil))
 	}
 	return err
 }

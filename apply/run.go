@@ -155,7 +155,7 @@ func (r *run) skip(moved map[string][]string, inputs []planner.HostInput) {
 	r.p = r.s.planWithout(inputs, moved)
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
-			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Stale = nil, nil, nil, 0, moved[h.Name]
+			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Adopts, h.Stale = nil, nil, nil, 0, nil, moved[h.Name]
 		}
 	}
 	r.p.Enrol = slices.DeleteFunc(r.p.Enrol, func(host string) bool { return moved[host] != nil })
@@ -305,7 +305,26 @@ func (r *run) enrol(ctx context.Context) error {
 			hosts = append(hosts, h.Host)
 		}
 	}
-	return r.s.Enrol(ctx, r.p, hosts, entries)
+	return r.s.Enrol(ctx, r.p, hosts, entries, r.adopts())
+}
+
+// adopts returns the values that the hosts' records adopt, by host; none if a host has reverted, because the apply has then failed.
+func (r *run) adopts() map[string]map[resource.Atom]string {
+	for _, h := range r.report.Outcomes {
+		if !slices.Contains([]Fate{"", Untouched, Committed, Waiting}, h.Fate) {
+			return nil
+		}
+	}
+	out := map[string]map[resource.Atom]string{}
+	for _, h := range r.p.Hosts {
+		for _, a := range h.Adopts {
+			if out[h.Name] == nil {
+				out[h.Name] = map[resource.Atom]string{}
+			}
+			maps.Copy(out[h.Name], a.Values)
+		}
+	}
+	return out
 }
 
 // entry returns a new entry for a host's history.

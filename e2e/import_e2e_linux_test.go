@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestImportedFabricsAreThoseOfTheHosts: a random fabric is applied and imported. The plan of the imported files is empty, fmt changes
@@ -259,4 +261,85 @@ func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
 	t.Logf("%s", raw)
 	try(t, state, "plan", "-lab=uneven", "-detailed-exitcode", to).want(t, 0, "No changes")
 	try(t, state, "fmt", "-check", to).want(t, 0)
+}
+
+// TestAnImportedHostIsAdopted: the first apply of imported files records what it finds and changes nothing. What a later apply changes goes back
+// to the adopted value. A block that is removed, and a destroy, leave the host as it was before all of it.
+func TestAnImportedHostIsAdopted(t *testing.T) {
+	together(t)
+	dir := t.TempDir()
+	bare := filepath.Join(dir, "bare.hcl")
+	text := `fabric "before" {}
+host "a" {
+  address = "10.0.0.11"
+  nic "x" { netdev = "ens19f0np0" }
+}
+host "b" {
+  address = "10.0.0.12"
+  nic "x" { netdev = "ens19f0np0" }
+}
+link "x" { endpoints = [host.a.nic.x, host.b.nic.x] }
+`
+	if err := os.WriteFile(bare, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := labUpFor(t, bare)
+	for i, host := range []string{"a", "b"} {
+		inside(t, state, bare, host, "sh", "-ec", fmt.Sprintf(`ip addr add 192.168.88.%d/24 dev ens19f0np0
+ip link set ens19f0np0 up mtu 9000
+ip route add 10.40.0.0/16 via 192.168.88.9 dev ens19f0np0 proto static
+ip route add 10.0.0.0/8 via 192.168.88.9 dev ens19f0np0 table 100 proto static
+ip rule add priority 10000 from 192.168.88.%[1]d lookup 100
+sysctl -q net.ipv4.conf.all.arp_ignore=1 net.ipv6.conf.ens19f0np0.accept_ra=0`, i+1))
+	}
+	// All but counters, ages and what a router may say.
+	const all = `ip -d addr | sed 's/ tentative//'; ip -d route show table all; ip -6 -d route show table all | grep -v '^local fe80'; ip rule; ip -6 rule
+sysctl -a 2>/dev/null | grep -E '^net\.ipv[46]\.(conf|ip_forward|fib)' | grep -v stable_secret
+find /etc -xdev -type f -exec cksum {} + 2>/dev/null | sort | cksum`
+	inside(t, state, bare, "a", "sh", "-c", `until [ $(ip -6 addr show scope link | grep -c 'inet6 fe80') = 2 ] && ! ip addr | grep -q -e tentative -e NO-CARRIER; do sleep 0.1; done`)
+	before := inside(t, state, bare, "a", "sh", "-c", all)
+	asBefore := func(when string) {
+		t.Helper()
+		if d := cmp.Diff(strings.Split(before, "\n"), strings.Split(inside(t, state, bare, "a", "sh", "-c", all), "\n")); d != "" {
+			t.Errorf("%s, host a is not as before:\n%s", when, d)
+		}
+	}
+	to := filepath.Join(dir, "imported")
+	file := filepath.Join(to, "fabric.hcl")
+	run := func(arg ...string) answer { t.Helper(); return try(t, state, append(arg, "-lab=before", to)...) }
+	try(t, state, "import", "-lab", "-listen=1s", "-out", to, bare).want(t, 0, "Wrote ")
+	run("plan", "-detailed-exitcode").want(t, 0, "No changes", "a, b: adopted by the first apply, because they are as declared already: nic.rail0, ", "destroy leaves them")
+	if !strings.HasPrefix(inside(t, state, bare, "a", "sh", "-c", "ls /var/lib/fabricform; echo none"), "none") {
+		t.Error("import or plan has written a record")
+	}
+	run("apply", "-auto-approve", "-no-verify").want(t, 0, "No changes")
+	asBefore("adopted")
+	again := run("plan", "-detailed-exitcode")
+	again.want(t, 0, "No changes")
+	if strings.Contains(again.out, "adopted") {
+		t.Errorf("the second apply would adopt again:\n%s", again.out)
+	}
+	run("show", "-host=a").want(t, 0, `owns `, "adopted: as before its first apply")
+
+	inside(t, state, bare, "a", "ip", "link", "set", "ens19f0np0", "mtu", "4000")
+	run("plan", "-detailed-exitcode").want(t, 2, "mtu", "4000 → 9000", "drifted")
+	run("apply", "-auto-approve", "-no-verify").want(t, 0)
+	asBefore("with its drift corrected")
+
+	declared, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", declared)
+	changed := strings.Replace(strings.ReplaceAll(string(declared), "9000", "8000"), "10.40.0.0/16", "10.41.0.0/16", 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("apply", "-auto-approve", "-no-verify").want(t, 0, "9000 → 8000", "10.41.0.0/16", "left: adopted, it was there before")
+	run("destroy", "-auto-approve").want(t, 0, "8000 → 9000", "left: adopted, it was there before")
+	asBefore("destroyed")
+	run("destroy", "-auto-approve").want(t, 0, "nothing is left to undo")
+	if got := inside(t, state, bare, "a", "sh", "-c", "ls /var/lib/fabricform"); strings.Contains(got, ".json") {
+		t.Errorf("a record is left: %s", got)
+	}
 }

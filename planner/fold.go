@@ -32,6 +32,7 @@ type GroupAction struct {
 	Name    string
 	Changes []GroupChange
 	Kept    []resource.Change
+	Adopted []string // the attributes of Action.Adopted: the values differ from host to host
 	Worst   resource.Disruption
 }
 
@@ -72,13 +73,23 @@ func (p *Plan) Groups() []Group {
 func shape(actions []Action) string {
 	var b strings.Builder
 	for _, a := range actions {
-		fmt.Fprintf(&b, "%s %s %s %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Kept, a.Touches != "")
+		fmt.Fprintf(&b, "%s %s %s %v %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Kept, a.adopted(), a.Touches != "")
 		for _, c := range a.Changes {
 			attribute, _, _ := strings.Cut(c.Attribute, " ")
 			fmt.Fprintf(&b, " %s %t %t %t %d\n", attribute, c.From == "", c.To == "", c.Drift, c.Disruption)
 		}
 	}
 	return b.String()
+}
+
+// adopted returns the attributes of Adopted, each once.
+func (a Action) adopted() (out []string) {
+	for _, c := range a.Adopted {
+		if attribute, _, _ := strings.Cut(c.Attribute, " "); !slices.Contains(out, attribute) {
+			out = append(out, attribute)
+		}
+	}
+	return out
 }
 
 func fold(hosts []*HostPlan) Group {
@@ -92,7 +103,7 @@ func fold(hosts []*HostPlan) Group {
 		g.Management = hosts[0]
 	}
 	for i, a := range hosts[0].Actions {
-		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Kept: a.Kept, Worst: a.Disruption()}
+		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Kept: a.Kept, Adopted: a.adopted(), Worst: a.Disruption()}
 		g.Each += len(a.Changes)
 		for j := range a.Changes {
 			out.Changes = append(out.Changes,

@@ -102,8 +102,11 @@ func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	ours := record.StillOurs(live) || kind.Between != nil && kind.Between(a, record, live)
 	if asBefore || !ours {
 		act.Forget = append(act.Forget, a)
-		if !asBefore {
+		switch {
+		case !asBefore:
 			act.Kept = append(act.Kept, resource.Change{Attribute: c.Attribute, From: record.Ours, To: live, Atom: a})
+		case record.Adopted():
+			act.Adopted = append(act.Adopted, resource.Change{Attribute: c.Attribute, From: live, To: live, Atom: a})
 		}
 		return ""
 	}
@@ -115,6 +118,37 @@ func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	}
 	act.Changes = append(act.Changes, c)
 	return ""
+}
+
+// adopt adds a resource that is as declared before its first apply. What lies on something that we made is not adopted: it may have come
+// with it, as the settings of a new bond do.
+func (o *owned) adopt(out *HostPlan, kind resource.Kind, r resource.Resource, present map[resource.Atom]string) {
+	maps.DeleteFunc(present, func(_ resource.Atom, value string) bool { return value == "" })
+	for a := range present {
+		if _, known := o.mine.Atoms[a]; known {
+			return
+		}
+	}
+	if len(present) == 0 || o.records(kind, r, func(resource.Owned) bool { return true }) {
+		return
+	}
+	for _, below := range o.wanted {
+		k, _ := o.kinds.Lookup(below.Addr.Kind)
+		if slices.Contains(r.After, below.Addr) && o.records(k, below, func(is resource.Owned) bool { return is.Earlier == "" }) {
+			return
+		}
+	}
+	out.Adopts = append(out.Adopts, Adoption{Addr: r.Addr, Values: present})
+}
+
+// records says whether our record has such an atom of the resource.
+func (o *owned) records(kind resource.Kind, r resource.Resource, such func(resource.Owned) bool) bool {
+	for a, is := range o.mine.Atoms {
+		if a.Kind() == kind.Name && such(is) && kind.Claims != nil && kind.Claims(o.in.Snapshot, r.Spec, a) {
+			return true
+		}
+	}
+	return false
 }
 
 // foreign names another fabric that owns an atom that the resource sets; "" if there is none.
@@ -168,21 +202,24 @@ type enlisting struct {
 	host   string
 	roster []resource.Member
 	owns   bool // the record has atoms
+	adopts bool // it gets some
 }
 
-// enlist adds a host's roster. Equal ones are kept once: each lists all hosts.
-func enlist(all []enlisting, fabric string, in HostInput) []enlisting {
+// enlist adds a host's roster, if it has one or gets one. Equal ones are kept once: each lists all hosts.
+func enlist(all []enlisting, fabric string, in HostInput, adopts bool) []enlisting {
+	e := enlisting{host: in.Name, adopts: adopts}
 	for _, r := range in.Records {
-		if r.Fabric != fabric || len(r.Atoms)+len(r.Roster) == 0 {
-			continue
+		if r.Fabric == fabric {
+			e.roster, e.owns = r.Roster, len(r.Atoms) > 0
 		}
-		e := enlisting{in.Name, r.Roster, len(r.Atoms) > 0}
-		if n := len(all); n > 0 && slices.Equal(all[n-1].roster, e.roster) {
-			e.roster = all[n-1].roster
-		}
-		all = append(all, e)
 	}
-	return all
+	if !e.owns && !adopts && len(e.roster) == 0 {
+		return all
+	}
+	if n := len(all); n > 0 && slices.Equal(all[n-1].roster, e.roster) {
+		e.roster = all[n-1].roster
+	}
+	return append(all, e)
 }
 
 // enrol compares the rosters in the records with the files.
@@ -205,10 +242,10 @@ func (p *Plan) enrol(all []enlisting) {
 	slices.SortFunc(p.Vanished, byName)
 	for _, e := range all {
 		want := p.Roster
-		if !e.owns {
+		if !e.owns && !e.adopts {
 			want = p.Vanished
 		}
-		if !slices.Equal(e.roster, want) {
+		if e.adopts || !slices.Equal(e.roster, want) {
 			p.Enrol = append(p.Enrol, e.host)
 		}
 	}

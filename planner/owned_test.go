@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
@@ -46,13 +48,14 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 	snap := &facts.Snapshot{}
 	values.Put(snap, map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2", "half": "off"})
 	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{
-		"k ours":    {Earlier: "1", Ours: "2"},
-		"k moved":   {Earlier: "1", Ours: "2"},
-		"k same":    {Earlier: "1", Ours: "1"},
-		"k gone":    {Earlier: "1", Ours: "2"},
-		"k guarded": {Earlier: "1", Ours: "2"},
-		"k tabs":    {Earlier: "0", Ours: "1 2"},
-		"k half":    {Earlier: "on", Ours: "pfc, off"},
+		"k ours":     {Earlier: "1", Ours: "2"},
+		"k moved":    {Earlier: "1", Ours: "2"},
+		"k same":     {Earlier: "1", Ours: "1"},
+		"k gone":     {Earlier: "1", Ours: "2"},
+		"k replaced": {Earlier: "", Ours: "2"},
+		"k guarded":  {Earlier: "1", Ours: "2"},
+		"k tabs":     {Earlier: "0", Ours: "1 2"},
+		"k half":     {Earlier: "on", Ours: "pfc, off"},
 	})}}})
 	if n := p.Changes(); n != 3 {
 		t.Errorf("%d changes: what stays is no change", n)
@@ -67,8 +70,11 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 	if got := strings.Join(kept, ", "); got != "gone 2→, moved 2→7" {
 		t.Errorf("kept: %s", got)
 	}
-	if slices.Contains(shown, "same") {
+	if slices.Contains(shown, "replaced") {
 		t.Error("what has its earlier value already is shown")
+	}
+	if !slices.Contains(shown, "same") {
+		t.Error("what was there before the first apply, and stays, is not shown")
 	}
 	var changed, forgotten []string
 	for _, a := range p.Hosts[0].Actions {
@@ -88,11 +94,70 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 	if got := strings.Join(changed, " "); got != "half=on ours=1 tabs=0" {
 		t.Errorf("given back: %s", got)
 	}
-	if got := strings.Join(forgotten, " "); got != "gone moved same" {
+	if got := strings.Join(forgotten, " "); got != "gone moved replaced same" {
 		t.Errorf("forgotten: %s", got)
 	}
 	if q := p.Problems(); len(q) != 1 || !strings.HasPrefix(q[0].Message, "the operator's own; -allow=management") {
 		t.Errorf("%v", q)
+	}
+}
+
+// TestTheFirstApplyAdoptsWhatIsAsDeclared: and no later one, nothing that differs, nothing on what we made, and nothing twice.
+func TestTheFirstApplyAdoptsWhatIsAsDeclared(t *testing.T) {
+	k := ownable()[0]
+	k.Plan = func(s *facts.Snapshot, spec json.RawMessage) (resource.Difference, error) {
+		d := resource.Difference{Exists: true, Present: map[resource.Atom]string{}}
+		for thing, value := range values.Of(s) {
+			if a := resource.Atom("k " + thing); strings.Contains(string(spec), string(a)+`"`) {
+				d.Present[a] = value
+			}
+		}
+		if strings.Contains(string(spec), "differs") {
+			d.Changes = []resource.Change{{Attribute: "x", From: "1", To: "2", Atom: "k differs"}}
+		}
+		return d, nil
+	}
+	of := func(name string, after ...string) resource.Resource {
+		r := res(name, script{}, after...)
+		r.Spec, _ = json.Marshal([]string{"k " + name, "k " + name + " more"})
+		return r
+	}
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"new": "7", "new more": "8", "empty": "", "known": "1", "part more": "5", "on-known": "4", "on-made": "3", "differs": "1", "made": "2"})
+	wanted := []resource.Resource{of("new"), of("empty"), of("known"), of("part"), of("made"), of("differs"), of("on-known", "known"), of("on-made", "made")}
+	p := Make("f", resource.Kinds{k}, []HostInput{{Name: "h", Snapshot: snap, Resources: wanted, Records: []resource.Record{record("f",
+		map[resource.Atom]resource.Owned{"k known": {Earlier: "1", Ours: "1"}, "k part": {Earlier: "1", Ours: "2"}, "k made": {Ours: "2"}}, "h")}}})
+	got := map[string]map[resource.Atom]string{}
+	for _, a := range p.Hosts[0].Adopts {
+		got[a.Addr.Name] = a.Values
+	}
+	if d := cmp.Diff(map[string]map[resource.Atom]string{"new": {"k new": "7", "k new more": "8"}, "on-known": {"k on-known": "4"}}, got); d != "" {
+		t.Error(d)
+	}
+	if len(p.Enrol) != 1 {
+		t.Errorf("enrol %v: the record gets values", p.Enrol)
+	}
+	var r resource.Record
+	r.Note([]resource.Change{{Atom: "k new", From: "6", To: "7"}})
+	r.Adopt(got["new"])
+	if r.Atoms["k new"].Adopted() || r.Atoms["k new"].Earlier != "6" || !r.Atoms["k new more"].Adopted() {
+		t.Errorf("what we changed is not adopted: %v", r.Atoms)
+	}
+	r.Note([]resource.Change{{Atom: "k new more", From: "8", To: "9"}})
+	if o := r.Atoms["k new more"]; o.Adopted() || o.Earlier != "8" {
+		t.Errorf("a later change of an adopted value goes back to it: %v", o)
+	}
+}
+
+// TestWhatStaysDisturbsNothing: an undo of adopted values changes nothing.
+func TestWhatStaysDisturbsNothing(t *testing.T) {
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"old": "2"})
+	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: snap,
+		Records:   []resource.Record{record("f", map[resource.Atom]resource.Owned{"k old": {Earlier: "2", Ours: "2"}})},
+		Resources: []resource.Resource{res("nic", script{Exists: true}), res("route", script{Exists: true}, "nic")}}})
+	if actions := p.Hosts[0].Actions; len(actions) != 1 || len(actions[0].Adopted) != 1 || p.Changes() != 0 {
+		t.Errorf("%+v", actions)
 	}
 }
 

@@ -65,6 +65,8 @@ type Action struct {
 	// Forget lists atoms of an Undo that remain as they are, and leave the record: those in Kept, and those that have
 	// their earlier values already.
 	Forget []resource.Atom `json:"forget,omitempty"`
+	// Adopted lists, in an Undo, the values that were there before the first apply and have never changed: they remain.
+	Adopted []resource.Change `json:"adopted,omitempty"`
 	// Kept lists what somebody else changed since we set it (Undo), or since the apply that a Revert returns from, and
 	// that remains.
 	Kept []resource.Change `json:"kept,omitempty"`
@@ -108,11 +110,19 @@ type HostPlan struct {
 	Stale []string `json:"stale,omitempty"`
 	// LeftOut lists resources with changes that the plan does not make, because they belong to a link or network in
 	// Plan.LeftOut.
-	LeftOut    []resource.Addr  `json:"left_out,omitempty"`
-	Unchanged  int              `json:"unchanged"` // resources that are as wanted
+	LeftOut   []resource.Addr `json:"left_out,omitempty"`
+	Unchanged int             `json:"unchanged"` // resources that are as wanted
+	// Adopts lists the resources that are as wanted before their first apply, which records them as adopted.
+	Adopts     []Adoption       `json:"adopts,omitempty"`
 	Management facts.Management `json:"management"`
 	// Reverted is the latest entry of the host's history if it is a revert that found changes of others: nobody was asked.
 	Reverted *resource.HistoryEntry `json:"reverted,omitempty"`
+}
+
+// Adoption is a resource that somebody else made, and that fabricform did not have to change.
+type Adoption struct {
+	Addr   resource.Addr            `json:"addr"`
+	Values map[resource.Atom]string `json:"values"`
 }
 
 // Unsalted returns the host's plan without digests that differ in every plan.
@@ -175,7 +185,9 @@ func (h HostPlan) Shown() []Action {
 }
 
 // Tidies reports whether the action only removes atoms from the record that have their earlier values already.
-func (a Action) Tidies() bool { return a.Op == Undo && len(a.Changes)+len(a.Kept) == 0 }
+func (a Action) Tidies() bool {
+	return a.Op == Undo && len(a.Changes)+len(a.Kept)+len(a.Adopted) == 0
+}
 
 // Has says whether the plan has an action of the stage.
 func (p *Plan) Has(stage string) bool {
@@ -245,10 +257,12 @@ func Make(fabricName string, kinds resource.Kinds, hosts []HostInput, left ...Le
 			p.NotChosen = append(p.NotChosen, in.Name)
 		}
 		in = in.whole()
+		adopts := false
 		if !in.Excluded {
-			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in, ends))
+			h := planHost(fabricName, kinds, in, ends)
+			p.Hosts, adopts = append(p.Hosts, h), len(h.Adopts) > 0
 		}
-		rosters = enlist(rosters, fabricName, in)
+		rosters = enlist(rosters, fabricName, in, adopts)
 	}
 	p.enrol(rosters)
 	return p
@@ -356,6 +370,7 @@ func (p *hostPlanning) add(r resource.Resource) (problem string) {
 	case len(d.Changes) == 0:
 		if !partly {
 			out.Unchanged++
+			p.own.adopt(out, kind, r, d.Present)
 		}
 		if a.Disturbed && d.Exists { // the helper makes again what the disturbance removed
 			out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
@@ -384,7 +399,9 @@ func (p *hostPlanning) refusal(kind resource.Kind, r resource.Resource, d resour
 // after the resource, and cannot disturb it.
 func (p *hostPlanning) disturbs(kind resource.Kind, r resource.Resource) bool {
 	return slices.ContainsFunc(r.After, func(after resource.Addr) bool { return p.acting[after] }) ||
-		len(r.After) > 0 && slices.ContainsFunc(p.undos, func(a Action) bool { return resource.Rank(a.Stage) <= resource.Rank(kind.Stage) })
+		len(r.After) > 0 && slices.ContainsFunc(p.undos, func(a Action) bool {
+			return len(a.Changes) > 0 && resource.Rank(a.Stage) <= resource.Rank(kind.Stage)
+		})
 }
 
 // RevertActions returns the actions of a host that reverts: one for each thing, in the order of the kinds. A thing that the

@@ -62,6 +62,9 @@ func (o Owned) StillOurs(live string) bool {
 	return slices.Equal(strings.Fields(live), strings.Fields(o.Ours))
 }
 
+// Adopted says whether the value was there before the first apply, and is as it was then: it stays when its block goes.
+func (o Owned) Adopted() bool { return o.Earlier != "" && o.StillOurs(o.Earlier) }
+
 // Member is one host of a fabric's roster.
 type Member struct {
 	Name    string `json:"name"`
@@ -158,6 +161,15 @@ func (r *Record) Note(changes []Change) {
 	}
 }
 
+// Adopt records values that the first apply of their blocks found as declared. What we have changed keeps its earlier value.
+func (r *Record) Adopt(values map[Atom]string) {
+	for a, value := range values {
+		if _, known := r.Atoms[a]; !known {
+			r.Note([]Change{a.Change(value, value)})
+		}
+	}
+}
+
 // CheckAnswer returns an error unless a plan can be made from a host's answer: the snapshot holds the parts that the kinds of
 // the resources and of the record's atoms read, and the record names only atoms that this build can restore. A host may
 // answer anything, so this is an error of that host alone.
@@ -214,6 +226,12 @@ type Stepper interface {
 type JointUndoer interface {
 	// ApplyUndos removes the atoms.
 	ApplyUndos(ctx context.Context, h host.Host, snap *facts.Snapshot, atoms []Atom) error
+}
+
+// Adopter is an Undoer whose things may be on a host before their first apply, which then adopts them.
+type Adopter[S, T any] interface {
+	// Present returns the live values that the wanted thing sets. There is no difference from the wanted thing.
+	Present(want S, got *T) map[Atom]string
 }
 
 // Undoer is an optional interface of providers whose changes can be undone.

@@ -198,6 +198,7 @@ type Difference struct {
 	Touches string // how the changes touch the operator's own connection; "" if they do not
 	Seen    string // digest of the facts that the changes were computed from
 	Notes   []string
+	Present map[Atom]string // that of Adopter; nil if there is a change
 }
 
 // Staged is a kind whose changes belong to another stage than StageRuntime.
@@ -357,6 +358,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			}
 			if n, ok := p.(Noter[T]); ok && got != nil {
 				d.Notes = n.Notes(got)
+			}
+			if a, ok := p.(Adopter[S, T]); ok && got != nil && len(d.Changes) == 0 {
+				d.Present = a.Present(s, got)
 			}
 			if f, ok := p.(Fencer[S, T]); ok && len(d.Changes) > 0 {
 				d.Touches = snap.Fenced(func(snap *facts.Snapshot) string { return f.Touches(snap, s, d.Changes) })

@@ -45,6 +45,9 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 			fmt.Fprintf(&b, "- ⚠️ %s is unreachable and was %s: %s\n", code(h.Name), skipped(p), escape(h.Unreachable))
 		}
 	}
+	for _, l := range adopts(p) {
+		fmt.Fprintf(&b, "- %s\n", escape(l))
+	}
 	for _, l := range leftOut(p) {
 		fmt.Fprintf(&b, "- ⚠️ %s\n", escape(l))
 	}
@@ -100,6 +103,9 @@ func groupMarkdown(g planner.Group) string {
 		}
 		for _, c := range a.Kept {
 			d.WriteString(string(compose("    %s, and is kept\n", byOthers(c))))
+		}
+		if len(a.Adopted) > 0 {
+			d.WriteString(string(compose("    %s %s\n", List(a.Adopted), left)))
 		}
 	}
 	count := Count(g.Each, "change")

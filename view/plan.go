@@ -40,6 +40,9 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, g := range plan.Groups() {
 		p.group(g, plan.Destroy)
 	}
+	for _, l := range adopts(plan) {
+		p.Linef("%s %s", p.dim("·"), l)
+	}
 	for _, l := range leftOut(plan) {
 		p.Linef("%s %s", p.warn("!"), l)
 	}
@@ -87,6 +90,9 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 
 // asDeclared says what a plan without changes covers.
 func asDeclared(plan *planner.Plan, name string) string {
+	if plan.Destroy {
+		return "nothing is left to undo of fabric " + name
+	}
 	if len(plan.NotChosen) == 0 {
 		return "fabric " + name + " is as declared"
 	}
@@ -276,6 +282,10 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and restored if it differs"))
 		return
 	}
+	if len(a.Changes)+len(a.Kept) == 0 && len(a.Adopted) > 0 {
+		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, left)
+		return
+	}
 	symbol, style, word := "~", p.warn, ""
 	switch {
 	case len(a.Changes) == 0:
@@ -311,6 +321,42 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 	for _, c := range a.Kept {
 		p.Linef("      %s %s", p.dim("·"), byOthers(c)+", and is kept")
 	}
+	if len(a.Adopted) > 0 {
+		p.Linef("      %s %s %s", p.dim("·"), List(a.Adopted), left)
+	}
+}
+
+// left says why an undo leaves values.
+const left = "left: adopted, it was there before"
+
+// maxNamed is how many resources a remark names.
+const maxNamed = 6
+
+// adopts says what an apply of the plan adopts, in one line for all hosts that have it in common.
+func adopts(plan *planner.Plan) (out []string) {
+	hosts := map[string][]string{}
+	var order []string
+	for _, h := range plan.Hosts {
+		var names []string
+		for _, a := range h.Adopts {
+			names = append(names, a.Addr.Kind+"."+a.Addr.Name)
+		}
+		if names == nil || len(h.Problems) > 0 {
+			continue
+		}
+		what := List(names[:min(len(names), maxNamed)])
+		if more := len(names) - maxNamed; more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+		if hosts[what] == nil {
+			order = append(order, what)
+		}
+		hosts[what] = append(hosts[what], h.Name)
+	}
+	for _, what := range order {
+		out = append(out, fmt.Sprintf("%s: adopted by the first apply, because they are as declared already: %s; destroy leaves them", planner.Names(hosts[what]), what))
+	}
+	return out
 }
 
 // byOthers says what somebody else did.

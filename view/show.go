@@ -41,7 +41,17 @@ func (p *Printer) Show(s apply.HostFacts) {
 		if n := len(r.History); n > 0 {
 			last = fmt.Sprintf(", last %s by %s", r.History[n-1].Time.Local().Format("2006-01-02 15:04"), r.History[n-1].Who)
 		}
-		p.Linef("  fabric %q owns %s here%s", r.Fabric, Count(len(r.Atoms), "value"), last)
+		adopted := 0
+		for _, o := range r.Atoms {
+			if o.Adopted() {
+				adopted++
+			}
+		}
+		what := Count(len(r.Atoms), "value")
+		if adopted > 0 {
+			what += fmt.Sprintf(" (%d adopted: as before its first apply)", adopted)
+		}
+		p.Linef("  fabric %q owns %s here%s", r.Fabric, what, last)
 	}
 	p.Linef("")
 }

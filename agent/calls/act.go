@@ -10,7 +10,7 @@ var (
 	Act = agent.Method[ActParams, ActResult]("act")
 	// Undo restores the values that a fabric changed.
 	Undo = agent.Method[UndoParams, ActResult]("undo")
-	// Enrol stores a fabric's list of hosts and history on the host.
+	// Enrol stores a fabric's list of hosts, history and adopted values on the host.
 	Enrol = agent.Method[EnrolParams, struct{}]("enrol")
 )
 
@@ -57,4 +57,6 @@ type EnrolParams struct {
 	// fabric owns nothing.
 	Vanished []resource.Member      `json:"vanished,omitempty"`
 	Entry    *resource.HistoryEntry `json:"entry,omitempty"` // for the history; nil if nothing was changed
+	// Adopt has values that the fabric owns from now on as they are: they were there before its first apply.
+	Adopt map[resource.Atom]string `json:"adopt,omitempty"`
 }

@@ -188,7 +188,7 @@ func mayUndo(kind resource.Kind, snap *facts.Snapshot, c resource.Change, owned 
 	return true, nil
 }
 
-// enrol stores the roster and the history entry, if the fabric owns something here.
+// enrol stores the adopted values, the roster and the history entry, if the fabric owns something here.
 func (s *server) enrol(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
 	return runInTurn(ctx, &s.acting, resource.Patience, func(ctx context.Context) (struct{}, error) { return s.enrolNow(ctx, p) })
 }
@@ -201,6 +201,7 @@ func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, e
 	if err := s.store.AdoptHistory(p.Fabric, r.History); err != nil {
 		return struct{}{}, err
 	}
+	r.Adopt(p.Adopt)
 	if r.Roster = p.Roster; len(r.Atoms) == 0 {
 		r.Roster = p.Vanished
 	}

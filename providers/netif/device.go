@@ -319,6 +319,31 @@ func (vlan) Diff(want DeviceSpec, got *DeviceStatus) (out []resource.Change) {
 	return out
 }
 
+// Present returns the bond, its declared options and its members.
+func (bond) Present(want DeviceSpec, got *DeviceStatus) map[resource.Atom]string {
+	out := map[resource.Atom]string{deviceAtom(KindBond, got.Name, attrDevice, ""): KindBond}
+	now := bondValues(got.Link)
+	for _, o := range bondOptions {
+		if _, declared := o.declared(want.Bond); declared {
+			out[deviceAtom(KindBond, got.Name, o.attribute, "")] = now[o.attribute]
+		}
+	}
+	for _, m := range got.Members {
+		out[deviceAtom(KindBond, got.Name, attrMember, m)] = m
+	}
+	return out
+}
+
+// Present returns the VLAN and what the block says about it.
+func (vlan) Present(want DeviceSpec, got *DeviceStatus) map[resource.Atom]string {
+	out := map[resource.Atom]string{}
+	now := vlanValues(got)
+	for attribute := range vlanWants(want, got) {
+		out[deviceAtom(KindVLAN, got.Name, attribute, "")] = now[attribute]
+	}
+	return out
+}
+
 func vlanWants(want DeviceSpec, got *DeviceStatus) map[string]string {
 	out := map[string]string{attrDevice: KindVLAN, attrOn: got.Below[0], attrID: strconv.Itoa(want.VLAN.ID)}
 	if want.VLAN.PriorityMap != nil {

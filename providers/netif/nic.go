@@ -174,6 +174,28 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	return out
 }
 
+// Present returns the values of a device that exists: one that the plan makes had none before.
+func (nic) Present(want NICSpec, got *NICStatus) map[resource.Atom]string {
+	if got.Link.Planned {
+		return nil
+	}
+	out := map[resource.Atom]string{}
+	for _, s := range linkSettings() {
+		if _, declared := s.declared(want, ""); declared {
+			out[nicAtom(got.Link.Name, s.attribute, "")] = s.get(got.Link)
+		}
+	}
+	for key := range want.WantedSysctls() {
+		if now, there := got.Sysctl[key]; there {
+			out[nicAtom(got.Link.Name, "sysctl", key)] = now
+		}
+	}
+	for _, p := range want.Addresses {
+		out[nicAtom(got.Link.Name, "address", p.String())] = p.String()
+	}
+	return out
+}
+
 func diffSysctls(want NICSpec, got *NICStatus) (out []resource.Change) {
 	wanted := want.WantedSysctls()
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -91,6 +91,13 @@ func (policyRoute) Diff(want PolicyRouteSpec, got *PolicyRouteStatus) []resource
 	return append(out, got.diff(KindPolicyRoute, want.Table, want.Routes)...)
 }
 
+// Present returns the rule and its routes.
+func (policyRoute) Present(want PolicyRouteSpec, got *PolicyRouteStatus) map[resource.Atom]string {
+	out := got.present(KindPolicyRoute, want.Table, want.Routes)
+	out[ruleAtom(want.rule())] = describeRule(want.rule())
+	return out
+}
+
 func describeRule(r host.Rule) string {
 	from, to := "all", ""
 	if r.From.IsValid() {

@@ -31,6 +31,11 @@ func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Chang
 	return got.diff(KindRoute, tableMain, []RouteSpec{want.Route})
 }
 
+// Present returns the route.
+func (mainRoute) Present(want MainRouteSpec, got *MainRouteStatus) map[resource.Atom]string {
+	return got.present(KindRoute, tableMain, []RouteSpec{want.Route})
+}
+
 // Apply adds or replaces the route.
 func (mainRoute) Apply(ctx context.Context, h host.Host, want MainRouteSpec, changes []resource.Change) error {
 	return applyRoutes(ctx, h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)

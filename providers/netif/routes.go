@@ -103,6 +103,16 @@ func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Cha
 	return out
 }
 
+// present returns the wanted routes, all of which exist.
+func (got *routes) present(kind string, table int, want []RouteSpec) map[resource.Atom]string {
+	out := map[resource.Atom]string{}
+	for _, spec := range want {
+		r := spec.route(table, got.index)
+		out[routeAtom(kind, r)] = describeRoute(r, got.netdev)
+	}
+	return out
+}
+
 // attribute names the route in the changes of its resource.
 func (s RouteSpec) attribute() string { return "route " + s.To.Masked().String() }
 

@@ -62,6 +62,11 @@ func (sysctl) Diff(want SysctlSpec, got *SysctlStatus) []resource.Change {
 	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value, Atom: resource.NewAtom(KindSysctl, want.Path())}}
 }
 
+// Present returns the value.
+func (sysctl) Present(want SysctlSpec, got *SysctlStatus) map[resource.Atom]string {
+	return map[resource.Atom]string{resource.NewAtom(KindSysctl, want.Path()): got.Value}
+}
+
 // Apply writes the key.
 func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []resource.Change) error {
 	for range changes {

@@ -199,6 +199,15 @@ func (provider) Diff(_ Spec, got *Status) (out []resource.Change) {
 	return out
 }
 
+// Present returns the attributes that the class sets.
+func (provider) Present(_ Spec, got *Status) map[resource.Atom]string {
+	out := map[resource.Atom]string{}
+	for a := range got.want {
+		out[atom(got.Netdev, a)] = got.Values[a]
+	}
+	return out
+}
+
 // Touches refuses to take the port of the operator's connection down.
 func (provider) Touches(snap *facts.Snapshot, _ Spec, changes []resource.Change) string {
 	for _, c := range changes {

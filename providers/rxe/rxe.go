@@ -107,6 +107,11 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	return []resource.Change{c}
 }
 
+// Present returns the device.
+func (provider) Present(want Spec, got *Status) map[resource.Atom]string {
+	return map[resource.Atom]string{atom(want.Device): got.On}
+}
+
 // Apply creates the device and waits until its port is active.
 func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
 	for _, c := range changes {
@@ -189,12 +194,12 @@ func (provider) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a
 	return h.AddRXE(a.Thing(), to)
 }
 
-// Vanishing returns the fabric's devices on the host, by its records, that are no longer declared.
+// Vanishing returns the devices that the fabric made on the host, by its records, and that are no longer declared.
 func Vanishing(f *fabric.Fabric, h *fabric.Host, records []resource.Record) (gone []string) {
 	for _, r := range records {
-		for a := range r.Atoms {
+		for a, o := range r.Atoms {
 			declared := slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == a.Thing() })
-			if r.Fabric == f.Name && a.Kind() == Kind && !declared {
+			if r.Fabric == f.Name && a.Kind() == Kind && !declared && o.Earlier == "" {
 				gone = append(gone, a.Thing())
 			}
 		}

@@ -173,8 +173,30 @@ func (c Case) apply(t *testing.T, kind resource.Kind, want resource.Resource, d 
 	if err := kind.Apply(context.Background(), c.Host, want.Spec, d.Changes); err != nil {
 		t.Fatalf("apply %v: %v", d.Changes, err)
 	}
-	if after := c.plan(t, kind, want); len(after.Changes) > 0 || !after.Exists {
+	after := c.plan(t, kind, want)
+	if len(after.Changes) > 0 || !after.Exists {
 		t.Fatalf("after apply: exists %v, changes %v", after.Exists, after.Changes)
+	}
+	c.adopt(t, kind, want, d, after)
+}
+
+// adopt expects that a first apply would adopt every value that the changes have set, if the kind adopts at all, and that a plan which no
+// longer declares these values finds them unchanged.
+func (c Case) adopt(t *testing.T, kind resource.Kind, want resource.Resource, d, after resource.Difference) {
+	t.Helper()
+	if after.Present == nil {
+		return
+	}
+	for _, change := range d.Changes {
+		if change.Atom != "" && change.To != "" && after.Present[change.Atom] == "" {
+			t.Errorf("%s was set to %q, and would not be adopted", change.Atom, change.To)
+		}
+	}
+	for a, value := range after.Present {
+		snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}})
+		if back, _, err := kind.Undo(snap, a, value); err != nil || value != "" && !kind.Claims(snap, want.Spec, a) || !(resource.Owned{Ours: value}).StillOurs(back.From) {
+			t.Errorf("%s would be adopted as %q, and its undo finds %+v, %v", a, value, back, err)
+		}
 	}
 }
 
