@@ -12,8 +12,11 @@ import (
 
 // Judge says what the answers of a run mean.
 func Judge(s *Survey, a *Answers) *Report {
-	j := &judge{survey: s, answers: a, report: &Report{Listened: a.Listened, Sent: map[string]int{}, Failed: maps.Clone(a.Failed)},
-		unitOf: map[Port]int{}, heard: map[pair]sound{}, others: map[int][]other{}}
+	j := &judge{survey: s, answers: a, report: &Report{Listened: a.Listened, Sent: map[string]int{}, Failed: maps.Clone(s.Failed)},
+		unitOf: map[Port]int{}, heard: map[pair]sound{}, senders: map[int][]int{}, others: map[int][]other{}}
+	for host, why := range a.Failed {
+		j.fail(host, why)
+	}
 	j.group()
 	j.listen()
 	j.states()
@@ -31,6 +34,7 @@ type judge struct {
 	units   []unit
 	unitOf  map[Port]int
 	heard   map[pair]sound  // by listener and sender
+	senders map[int][]int   // those that a unit heard
 	others  map[int][]other // devices other than the hosts' ports, by the unit that heard them
 }
 
@@ -48,6 +52,11 @@ type pair struct{ listener, sender int }
 type sound struct{ group, broadcast bool }
 
 func (s sound) both() bool { return s.group && s.broadcast }
+
+// with adds a frame.
+func (s sound) with(group bool) sound {
+	return sound{group: s.group || group, broadcast: s.broadcast || !group}
+}
 
 // other is a device other than the hosts' ports, such as a switch.
 type other struct {
@@ -106,9 +115,10 @@ func (j *judge) listen() {
 				continue
 			}
 			k := pair{at, j.unitOf[j.survey.Ports[p.Number].Port]}
-			s := j.heard[k]
-			s.group, s.broadcast = s.group || p.Group, s.broadcast || !p.Group
-			j.heard[k] = s
+			if _, known := j.heard[k]; !known {
+				j.senders[at] = append(j.senders[at], k.sender)
+			}
+			j.heard[k] = j.heard[k].with(p.Group)
 		}
 		for _, o := range heard.Others {
 			if at, known := j.unitOf[Port{host, o.Netdev}]; known {
@@ -272,15 +282,18 @@ func (j *judge) switched(members []int) bool {
 	})
 }
 
+// maxStory limits the lines of a story: a host that lies may have heard all ports.
+const maxStory = 100
+
 // story lists what was heard, for people.
 func (j *judge) story(members []int) (out []string) {
 	for _, v := range members {
-		for _, u := range members {
-			s, any := j.heard[pair{v, u}]
-			kind := "both kinds of frames"
+		if len(out) > maxStory {
+			return append(out[:maxStory], "and more, which is not listed")
+		}
+		for _, u := range slices.Sorted(slices.Values(j.senders[v])) {
+			s, kind := j.heard[pair{v, u}], "both kinds of frames"
 			switch {
-			case !any:
-				continue
 			case !s.broadcast:
 				kind = "only the frames that bridges do not forward"
 			case !s.group:

@@ -7,12 +7,14 @@ package cabling
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe"
 )
 
 // Port is a port of a host, by the name of its netdev.
@@ -39,7 +41,9 @@ const (
 // Survey is what a run does, and on which ports.
 type Survey struct {
 	Ports []SurveyPort
-	macs  map[string]bool // of all hosts' links
+	// Failed are the hosts that take no part, and why.
+	Failed map[string]string
+	macs   map[string]bool // of all hosts' links
 }
 
 // SurveyPort is one port of a survey. Its number in the run is its place in Survey.Ports.
@@ -65,20 +69,26 @@ type Options struct {
 
 // Plan chooses the Ethernet ports of the hosts. Virtual devices are left out; in a lab, whose cables are veths, veths are ports.
 func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
-	s := &Survey{macs: map[string]bool{}}
+	s := &Survey{Failed: map[string]string{}, macs: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(snaps)) {
 		snap := snaps[name]
-		links := slices.Clone(snap.Links)
-		slices.SortStableFunc(links, func(a, b host.Link) int { return cmp.Or(cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.Name, b.Name)) })
-		for _, l := range links {
+		var links []host.Link
+		for _, l := range snap.Links {
 			for _, mac := range []string{l.MAC, l.PermMAC} {
 				if mac != "" {
 					s.macs[mac] = true
 				}
 			}
-			if !IsPort(l, snap.System.Lab) {
-				continue
+			if IsPort(l, snap.System.Lab) {
+				links = append(links, l)
 			}
+		}
+		if len(links) > probe.MaxCablingPorts {
+			s.Failed[name] = fmt.Sprintf("it has %d Ethernet ports, and at most %d of a host take part", len(links), probe.MaxCablingPorts)
+			continue
+		}
+		slices.SortStableFunc(links, func(a, b host.Link) int { return cmp.Or(cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.Name, b.Name)) })
+		for _, l := range links {
 			p := SurveyPort{Port: Port{name, l.Name}, State: state(l, snap, o)}
 			if o.Send != nil && p.State == Sends && !o.Send(p.Port) {
 				p.State = Listens

@@ -25,7 +25,8 @@ const CablingFrames = 4
 
 // The limits of a listening.
 const (
-	maxCablingPorts  = 1024
+	// MaxCablingPorts is how many ports of one host take part.
+	MaxCablingPorts  = 1024
 	maxCablingListen = 5 * time.Minute
 	// maxCablingProbes is how many probes one port may have heard: those of all ports of a large segment.
 	maxCablingProbes = 8192
@@ -44,7 +45,7 @@ type CablingListenSpec struct {
 
 func (s CablingListenSpec) check() ([cablingTokenSize]byte, error) {
 	token, err := cablingToken(s.Token)
-	if err == nil && (len(s.Netdevs) > maxCablingPorts || s.Duration <= 0 || s.Duration > maxCablingListen) {
+	if err == nil && (len(s.Netdevs) > MaxCablingPorts || s.Duration <= 0 || s.Duration > maxCablingListen) {
 		err = fmt.Errorf("listen on %d ports for %s: too much", len(s.Netdevs), s.Duration)
 	}
 	return token, err
@@ -97,13 +98,13 @@ func (h CablingHeard) Check() error {
 	probes, others := map[string]int{}, map[string]int{}
 	for _, p := range h.Probes {
 		probes[p.Netdev]++
-		if probes[p.Netdev] > maxCablingProbes || len(probes) > maxCablingPorts {
+		if probes[p.Netdev] > maxCablingProbes || len(probes) > MaxCablingPorts {
 			return errors.New("its answer holds more probes than a port keeps")
 		}
 	}
 	for _, o := range h.Others {
 		others[o.Netdev]++
-		if others[o.Netdev] > maxCablingOthers || len(others) > maxCablingPorts || len(o.Data) > maxCablingFrame {
+		if others[o.Netdev] > maxCablingOthers || len(others) > MaxCablingPorts || len(o.Data) > maxCablingFrame {
 			return errors.New("its answer holds more frames of other devices than a port keeps")
 		}
 	}

@@ -199,7 +199,7 @@ func (e *ear) heard(frame []byte, token [cablingTokenSize]byte) {
 // Send sends the frames of all ports, round by round.
 func (s *cablingServer) Send(ctx context.Context, spec CablingSendSpec) ([]CablingSent, error) {
 	token, err := cablingToken(spec.Token)
-	if err == nil && len(spec.Ports) > maxCablingPorts {
+	if err == nil && len(spec.Ports) > MaxCablingPorts {
 		err = fmt.Errorf("send from %d ports: too many", len(spec.Ports))
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,84 +16,151 @@ import (
 // Cabled is the item of the check: where a port's own frames arrive.
 const Cabled Item = "cabled"
 
-// cablingListen is how long the check listens after it has sent. Frames of our own arrive at once, unlike what switches say of themselves.
-const cablingListen = time.Second
+// cablingListen is how long the check listens, beyond the longest declared way: the second round of frames is sent 200 ms after the first.
+// Frames arrive at once, unlike what switches say of themselves.
+const cablingListen = 500 * time.Millisecond
 
-// cables finds out where the frames of each declared port arrive, and compares that with the files.
+const bridged = "a bridge or a switch is between the ends: other ports hear what a direct cable carries to its end alone, or the end does not hear " +
+	"what bridges hold back"
+
+// cabled is the judgement of one end of a path.
+type cabled struct {
+	Result
+	*trial
+	wrong bool // a link is cabled to another port, at found
+	found cabling.Port
+}
+
+// cables finds out where the frames of each declared port arrive, and compares that with the files. A path that has both ends right, or is
+// skipped as a whole, has one result.
 func (r *run) cables(ctx context.Context, trials []*trial) []Result {
 	declared := ready(trials, CheckCabling)
-	sends := map[cabling.Port]bool{}
+	sends, listen := map[cabling.Port]bool{}, cablingListen
 	for _, t := range declared {
 		for _, s := range t.ends {
-			sends[cabling.Port{Host: s.host, Netdev: s.link.Name}] = true
+			sends[cabling.Port{Host: s.host, Netdev: s.link.Name}] = without(t.path, t.ends[0], t.ends[1]) == ""
 		}
+		delay, jitter, _ := t.path.Span.OneWay()
+		listen = max(listen, cablingListen+delay+jitter)
 	}
 	if len(declared) == 0 {
 		return nil
 	}
 	survey := cabling.Plan(r.snapshots, cabling.Options{Send: func(p cabling.Port) bool { return sends[p] }})
-	answers, err := cabling.Listen(ctx, r.fleet, survey, cablingListen, func(what string) { r.options.progress("cabling: " + what) })
+	j := cablingJudge{states: map[cabling.Port]cabling.State{}}
+	for _, p := range survey.Ports {
+		j.states[p.Port] = p.State
+	}
+	var err error
+	j.answers, err = cabling.Listen(ctx, r.fleet, survey, listen, func(what string) { r.options.progress("cabling: " + what) })
+	j.reached = j.answers.Reached(survey)
+	var all []*cabled
 	for _, t := range declared {
+		var ends [2]*cabled
 		for i, s := range t.ends {
-			res := t.result(CheckCabling, Cabled, s.host, t.ends[1-i].host)
-			res.Object, res.Wanted = s.nic, t.ends[1-i].port()
+			ends[i] = &cabled{Result: t.result(CheckCabling, Cabled, s.host, t.ends[1-i].host), trial: t}
+			ends[i].Object, ends[i].Wanted = s.nic, t.ends[1-i].port()
 			if err != nil {
-				res = res.unmeasured("interrupted: "+err.Error(), "")
+				ends[i].Result = ends[i].unmeasured("interrupted: "+err.Error(), "")
 			} else {
-				res = t.cabled(res, s, t.ends[1-i], survey, answers)
+				j.judge(ends[i], s, t.ends[1-i])
 			}
-			t.add(res)
+		}
+		all = append(all, ends[0])
+		if a, b := ends[0], ends[1]; a.Verdict == Fail || a.Verdict != b.Verdict || a.Cause != b.Cause {
+			all = append(all, b)
 		}
 	}
+	r.correct(all)
+	for _, c := range all {
+		c.add(c.Result)
+	}
 	return nil
+}
+
+// cablingJudge holds what the hosts answered.
+type cablingJudge struct {
+	answers *cabling.Answers
+	states  map[cabling.Port]cabling.State
+	reached map[cabling.Port]cabling.Reach
 }
 
 // made reports whether the end is a bond or VLAN: it has no cable of its own.
 func (s side) made() bool { return s.link.Bond != nil || s.link.VLAN != nil }
 
-// cabled judges where the frames of one end arrived.
-func (t *trial) cabled(res Result, from, to side, survey *cabling.Survey, answers *cabling.Answers) Result {
-	port := cabling.Port{Host: from.host, Netdev: from.link.Name}
-	want := cabling.Port{Host: to.host, Netdev: to.link.Name}
-	switch {
-	case answers.Failed[from.host] != "":
-		return res.unmeasured(answers.Failed[from.host], "")
-	case answers.Failed[to.host] != "":
-		return res.unmeasured(answers.Failed[to.host], "")
-	case !from.link.Carrier || !from.link.Up:
-		return res.skips(NoCarrier, from.port()+" has no carrier")
-	case from.made() || to.made():
-		return res.skips(NotDeclared, "the cables of bonds and VLANs are not compared; the check bond judges the members of a bond")
-	case t.path.Routed:
-		return res.skips(NotDeclared, "a routed network has no common segment")
-	case answers.Sent[port].Frames == 0:
-		return res.skips(NotDeclared, from.port()+" sent nothing: it may carry your connection")
+// judge says where the frames of one end arrived.
+func (j *cablingJudge) judge(c *cabled, from, to side) {
+	port, want := cabling.Port{Host: from.host, Netdev: from.link.Name}, cabling.Port{Host: to.host, Netdev: to.link.Name}
+	if why := without(c.path, from, to); why != "" {
+		c.Result = c.Result.skips(NotDeclared, why)
+		return
 	}
-	both, some := answers.HeardBy(survey, port)
-	all := slices.Concat(both, some)
-	switch {
-	case t.path.Network != nil && slices.Contains(all, want):
-		res.Found = to.port()
-		return res
-	case t.path.Link != nil && len(both) == 1 && both[0] == want && len(some) == 0:
-		res.Found = to.port()
-		return res
-	case len(all) == 0:
-		return res.fails("no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down", "")
+	if why := cmp.Or(j.failure(port), j.failure(want)); why != "" {
+		c.Result = c.unmeasured(why, "")
+		return
 	}
+	if skipped, why := j.skips(from, to); skipped != "" {
+		c.Result = c.Result.skips(skipped, why)
+		return
+	}
+	all := slices.Concat(j.reached[port].Both, j.reached[port].Some)
+	direct := len(all) == 1 && len(j.reached[port].Both) == 1
 	var names []string
 	for _, p := range all {
-		names = append(names, t.declaredName(p))
+		names = append(names, c.declaredName(p))
 	}
-	res.Found = strings.Join(names, ", ")
-	if t.path.Link == nil {
-		return res.fails("the port is cabled to another segment than the files say", "exchange the cables, or correct the files")
+	c.Found = strings.Join(names, ", ")
+	switch right := slices.Contains(all, want); {
+	case right && (c.path.Network != nil || direct):
+		c.Found = to.port()
+	case right:
+		c.Result = c.fails(bridged, "declare a network, or remove the bridge")
+		c.Verdict = Warn
+	case len(all) == 0 && c.path.Network != nil:
+		c.Result = c.Result.skips(NotMeasured, "no port of these hosts heard the frames of "+from.port()+": the network may not carry them")
+	case len(all) == 0:
+		c.Result = c.fails("no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down", "")
+	case c.path.Network != nil:
+		c.Result = c.fails("the port is cabled to another segment than the files say", "exchange the cables, or correct the files")
+	case direct:
+		c.wrong, c.found = true, all[0]
+		c.Result = c.fails(fmt.Sprintf("declared %s – %s, cabled to %s", from.port(), to.port(), names[0]), "exchange the cables, or correct the files")
+	default:
+		c.Result = c.fails("the port is cabled to a bridge or a switch that does not lead to "+to.port(), "exchange the cables, or correct the files")
 	}
-	if len(both) == 1 && len(some) == 0 {
-		res.Diff = t.corrected(from, both[0])
-		return res.fails(fmt.Sprintf("declared %s – %s, cabled to %s", from.port(), to.port(), names[0]), "exchange the cables, or correct the files")
+}
+
+// failure says why nothing is known of a port; "" if it took part, or did not have to.
+func (j *cablingJudge) failure(p cabling.Port) string {
+	return cmp.Or(j.answers.Failed[p.Host], j.answers.Ports[p].Failed, j.answers.Sent[p].Failed)
+}
+
+// without says why a path is no cable or segment; "" if it is one.
+func without(path fabric.Path, from, to side) string {
+	switch {
+	case from.made() || to.made():
+		return "the cables of bonds and VLANs are not compared; the check bond judges the members of a bond"
+	case path.Routed:
+		return "a routed network has no common segment"
 	}
-	return res.fails("other ports also hear what a direct cable would carry to its other end alone: a bridge or a switch is between them", "declare a network, or remove it")
+	return ""
+}
+
+// skips says why the cable of a path's end cannot be judged; "" if it can.
+func (j *cablingJudge) skips(from, to side) (reason SkipReason, why string) {
+	state, port := j.states[cabling.Port{Host: from.host, Netdev: from.link.Name}], from.port()
+	_, hears := j.states[cabling.Port{Host: to.host, Netdev: to.link.Name}]
+	switch {
+	case state == "":
+		return NotDeclared, port + " is not an Ethernet port"
+	case !hears:
+		return NotDeclared, to.port() + " is not an Ethernet port"
+	case state == cabling.Down || state == cabling.NoCarrier:
+		return NoCarrier, port + " has no carrier"
+	case state == cabling.Management:
+		return NotDeclared, port + " sent nothing, because it may carry your connection"
+	}
+	return "", ""
 }
 
 // nicAt returns the declared NIC at a port; nil if the files do not have it.
@@ -116,28 +184,80 @@ func (r *run) declaredName(p cabling.Port) string {
 	return p.String() + " (not declared)"
 }
 
-// corrected returns the link's endpoints as they are declared and as they are cabled, as a diff; nil if the files do not declare the NIC.
-func (t *trial) corrected(from side, found cabling.Port) []string {
-	n := t.nicAt(found)
-	if n == nil {
-		return nil
-	}
-	is := t.path.Endpoints
-	for i, ref := range is {
-		if ref != from.ref() {
-			is[i] = n.Ref()
+// correct adds one diff to the first link that is cabled to another port: the endpoints of all such links as they are cabled.
+func (r *run) correct(all []*cabled) {
+	var wrong []*cabled // the first result of each link
+	cables := map[fabric.NICRef]fabric.NICRef{}
+	for _, c := range all {
+		if !c.wrong {
+			continue
+		}
+		if n := len(wrong); n == 0 || wrong[n-1].trial != c.trial {
+			wrong = append(wrong, c)
+		}
+		if n := r.nicAt(c.found); n != nil && n.Host != c.Host {
+			cables[fabric.NICRef{Host: c.Host, NIC: c.Object}] = n.Ref()
 		}
 	}
-	at := t.path.Link.At("endpoints")
-	return []string{fmt.Sprintf("@@ %s:%d, link %s @@", at.File, at.Line, t.path.Link.Title()),
-		"-  endpoints = " + t.references(t.path.Endpoints), "+  endpoints = " + t.references(is)}
+	links := make([][2]fabric.NICRef, 0, len(wrong))
+	for _, c := range wrong {
+		links = append(links, c.path.Endpoints)
+	}
+	for i, is := range rewired(links, cables) {
+		if is == links[i] {
+			continue
+		}
+		link := wrong[i].path.Link
+		at, note := link.At("endpoints"), ""
+		if link.BlockName != link.Name {
+			note = " (of for_each: declare it in a block of its own)"
+		}
+		wrong[0].Diff = append(wrong[0].Diff, fmt.Sprintf("@@ %s:%d, link %s%s @@", at.File, at.Line, link.Title(), note),
+			"-  endpoints = "+r.references(links[i]), "+  endpoints = "+r.references(is))
+	}
 }
 
-func (t *trial) references(refs [2]fabric.NICRef) string {
+// rewired returns the endpoints of links as they are cabled, each cable once. A link gets the cable between its two hosts rather than another
+// one, then that of its first end. A link for which no cable is left keeps its endpoints. cables has the other end of each end; a cable that
+// only one end knows is none.
+func rewired(links [][2]fabric.NICRef, cables map[fabric.NICRef]fabric.NICRef) [][2]fabric.NICRef {
+	out := slices.Clone(links)
+	used, done := map[fabric.NICRef]bool{}, make([]bool, len(links))
+	for _, same := range []bool{true, false} {
+		for end := range 2 {
+			for i, l := range links {
+				x := l[end]
+				y, known := cables[x]
+				if done[i] || !known || cables[y] != x || used[x] || same && y.Host != l[1-end].Host {
+					continue
+				}
+				out[i][end], out[i][1-end] = x, y
+				done[i], used[x], used[y] = true, true, true
+			}
+		}
+	}
+	for i, l := range links { // a cable between ends of two links that both have another one by now
+		for _, other := range links {
+			for _, x := range other {
+				y, known := cables[x]
+				if !done[i] && known && cables[y] == x && !used[x] {
+					out[i] = [2]fabric.NICRef{x, y}
+					if y.Host == l[0].Host || x.Host == l[1].Host {
+						out[i] = [2]fabric.NICRef{y, x}
+					}
+					done[i], used[x], used[y] = true, true, true
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (r *run) references(refs [2]fabric.NICRef) string {
 	var out []string
 	for _, ref := range refs {
 		host := "host." + ref.Host
-		if h := t.hosts[ref.Host]; h.BlockName != "" && h.BlockName != h.Name {
+		if h := r.hosts[ref.Host]; h.BlockName != "" && h.BlockName != h.Name {
 			host = fmt.Sprintf("host.%s[%q]", h.BlockName, h.Name)
 		}
 		out = append(out, host+".nic."+ref.NIC)

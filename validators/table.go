@@ -57,13 +57,10 @@ type Row struct {
 	run func(r *run, ctx context.Context, trials []*trial) []Result
 }
 
-// OnlyNamed reports whether the check runs only if it is named: one that sends more than packets of its own addresses.
-func (c Check) OnlyNamed() bool { return c == CheckCabling }
-
 // Table has all checks, in the order in which they run. A new check is a file and a row here.
 var Table = []Row{
 	{CheckLink, "carrier at both ends, the declared speed, one MTU", "nothing", false, (*run).links},
-	{CheckCabling, "frames of each declared port arrive at the declared other end; only with -only cabling", "nothing", false, (*run).cables},
+	{CheckCabling, "frames of each declared port arrive at the declared other end", "nothing", false, (*run).cables},
 	{CheckPing, "small and full-size packets come back, over the declared ports", "addresses in one subnet, or a route", false,
 		(*run).pings},
 	{CheckQoS, "pings of the NICs' class are counted on its priority at both ends, which have PFC if it is lossless",
@@ -87,7 +84,7 @@ func (c Check) Optional() bool { return c == CheckQoS || c == CheckBond || c == 
 // judge runs the selected checks. Results about one path are added to its trial; judge returns all others.
 func (r *run) judge(ctx context.Context, trials []*trial) (out []Result) {
 	for _, row := range Table {
-		asked := len(r.options.Only) == 0 && !row.Name.OnlyNamed() || slices.Contains(r.options.Only, row.Name)
+		asked := len(r.options.Only) == 0 || slices.Contains(r.options.Only, row.Name)
 		beyond := row.OfHosts && r.options.Link != "" // one link is asked for
 		if asked && !beyond {
 			out = append(out, row.run(r, ctx, trials)...)

@@ -193,7 +193,7 @@ func verified(results []validators.Result, part bool) string {
 		what = "Verified"
 	}
 	for _, row := range validators.Table {
-		if !row.OfHosts && !row.Name.OnlyNamed() && !row.Name.Optional() && !asked[row.Name] {
+		if !row.OfHosts && !row.Name.Optional() && !asked[row.Name] {
 			what = "Verified"
 		}
 	}

@@ -107,7 +107,7 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		}
 		return out
 	}
-	all := of(validators.Pass, validators.CheckLink, validators.CheckPing, validators.CheckTCP)
+	all := of(validators.Pass, validators.CheckLink, validators.CheckCabling, validators.CheckPing, validators.CheckTCP)
 	job := validators.Result{Check: validators.CheckNCCL, Item: validators.Job, Hosts: []string{"a", "b"}, Verdict: validators.Skip, Skipped: validators.NoLogins, Cause: "no login_mesh"}
 	class := validators.Result{Check: validators.CheckQoS, Host: "b", Peer: "a", Verdict: validators.Skip, Skipped: validators.NoPriorities, Cause: "no per-priority counters on b.rail0"}
 	for _, c := range []struct {
@@ -116,14 +116,14 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		want    string
 	}{
 		{of(validators.Pass, validators.CheckPing), false, "✓ Verified (ping): 1 passed"},
-		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), false, "✓ Fabric verified (link, ping, tcp): 3 passed"},
-		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), false, "! Fabric verified (link, ping, tcp, verbs), with warnings: 4 passed"},
-		{all, false, "✓ Verified (link, ping, tcp): 3 passed"},
-		{append(slices.Clone(all), job), false, "! Partly verified (link, ping, tcp): 3 passed, 0 failed, 0 warned, 1 skipped; a check that the files declare was not made\n" +
+		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), false, "✓ Fabric verified (link, cabling, ping, tcp): 4 passed"},
+		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), false, "! Fabric verified (link, cabling, ping, tcp, verbs), with warnings: 5 passed"},
+		{all, false, "✓ Verified (link, cabling, ping, tcp): 4 passed"},
+		{append(slices.Clone(all), job), false, "! Partly verified (link, cabling, ping, tcp): 4 passed, 0 failed, 0 warned, 1 skipped; a check that the files declare was not made\n" +
 			"! Not proven: nccl on a, b: no login_mesh\n"},
-		{append(slices.Clone(all), class, class), true, "! Partly verified (link, ping, tcp): 3 passed, 0 failed, 0 warned, 2 skipped; a check that the files declare was not made\n" +
+		{append(slices.Clone(all), class, class), true, "! Partly verified (link, cabling, ping, tcp): 4 passed, 0 failed, 0 warned, 2 skipped; a check that the files declare was not made\n" +
 			"! Not proven: qos on a, b: no per-priority counters on b.rail0\n"},
-		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), true, "✓ Verified (link, ping, tcp): 3 passed"},
+		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), true, "✓ Verified (link, cabling, ping, tcp): 4 passed"},
 	} {
 		var b strings.Builder
 		if New(&b).Results(c.results, c.part); !strings.Contains(b.String(), c.want) {
