@@ -131,7 +131,7 @@ func TestAPortKeepsABoundedPart(t *testing.T) {
 func TestAListeningNamesItsLimits(t *testing.T) {
 	var s cablingServer
 	for _, spec := range []CablingListenSpec{{Token: "x", Duration: time.Second}, {Token: run1}, {Token: run1, Duration: time.Hour},
-		{Token: run1, Duration: time.Second, Netdevs: make([]string, maxCablingPorts+1)}} {
+		{Token: run1, Duration: time.Second, Netdevs: make([]string, MaxCablingPorts+1)}} {
 		if _, err := s.Listen(t.Context(), spec); err == nil {
 			t.Errorf("%+v was accepted", spec)
 		}

@@ -150,15 +150,21 @@ func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[strin
 		}
 	}
 	slices.SortFunc(out, func(x, y draft.Host) int { return strings.Compare(x.Name, y.Name) })
+	owner, several := ownerOf(owners)
+	return out, owner, cmp.Or(err, several)
+}
+
+// ownerOf returns the one fabric that owns values on the hosts; "" if there is none.
+func ownerOf(owners map[string]bool) (string, error) {
 	names := slices.Sorted(maps.Keys(owners))
-	if len(names) > 1 {
-		return nil, "", fmt.Errorf("several fabrics own values on these hosts (%s), and one set of files is for one fabric: choose hosts of one, or destroy the others",
-			strings.Join(names, ", "))
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
 	}
-	if len(names) == 1 {
-		owner = names[0]
-	}
-	return out, owner, err
+	return "", fmt.Errorf("several fabrics own values on these hosts (%s), and one set of files is for one fabric: choose hosts of one, or destroy the others",
+		strings.Join(names, ", "))
 }
 
 // hostName is the short name that a host gives itself, or else how it was named. Hosts that share a name keep how they were named.
