@@ -75,17 +75,22 @@ func TestProbesTellACableFromASegment(t *testing.T) {
 			must(t, netlink.LinkSetUp(l))
 		}
 	})
-	bridge.do(func() { // a port forwards once the kernel has noticed its carrier
-		for _, name := range []string{"p0", "p1"} {
-			must(t, retry.Until(t.Context(), 10*time.Millisecond, time.Minute, func() (bool, error) {
-				l, err := netlink.LinkByName(name)
-				if err != nil {
-					return false, err
-				}
-				return l.Attrs().OperState == netlink.OperUp, nil
-			}))
-		}
-	})
+	for _, at := range []struct { // a port sends and forwards once the kernel has noticed its carrier
+		in    *namespace
+		names []string
+	}{{bridge, []string{"p0", "p1"}}, {a, []string{"c0", "s0"}}, {b, []string{"c0", "s0"}}} {
+		at.in.do(func() {
+			for _, name := range at.names {
+				must(t, retry.Until(t.Context(), 10*time.Millisecond, time.Minute, func() (bool, error) {
+					l, err := netlink.LinkByName(name)
+					if err != nil {
+						return false, err
+					}
+					return l.Attrs().OperState == netlink.OperUp, nil
+				}))
+			}
+		})
+	}
 	var s cablingServer
 	collect := b.listen(t, &s, "c0", "s0")
 	a.sendProbes(t, run1, CablingPort{"c0", 7}, CablingPort{"s0", 8})

@@ -92,7 +92,7 @@ func (s side) made() bool { return s.link.Bond != nil || s.link.VLAN != nil }
 func (j *cablingJudge) judge(c *cabled, from, to side) {
 	port, want := cabling.Port{Host: from.host, Netdev: from.link.Name}, cabling.Port{Host: to.host, Netdev: to.link.Name}
 	if why := without(c.path, from, to); why != "" {
-		c.Result = c.Result.skips(NotDeclared, why)
+		c.Result = c.skips(NotDeclared, why)
 		return
 	}
 	if why := cmp.Or(j.failure(port), j.failure(want)); why != "" {
@@ -100,7 +100,7 @@ func (j *cablingJudge) judge(c *cabled, from, to side) {
 		return
 	}
 	if skipped, why := j.skips(from, to); skipped != "" {
-		c.Result = c.Result.skips(skipped, why)
+		c.Result = c.skips(skipped, why)
 		return
 	}
 	all := slices.Concat(j.reached[port].Both, j.reached[port].Some)
@@ -117,7 +117,7 @@ func (j *cablingJudge) judge(c *cabled, from, to side) {
 		c.Result = c.fails(bridged, "declare a network, or remove the bridge")
 		c.Verdict = Warn
 	case len(all) == 0 && c.path.Network != nil:
-		c.Result = c.Result.skips(NotMeasured, "no port of these hosts heard the frames of "+from.port()+": the network may not carry them")
+		c.Result = c.skips(NotMeasured, "no port of these hosts heard the frames of "+from.port()+": the network may not carry them")
 	case len(all) == 0:
 		c.Result = c.fails("no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down", "")
 	case c.path.Network != nil:
