@@ -326,18 +326,26 @@ func decodeNumber(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	if w := trafficClass(a, f); w != nil {
 		return w
 	}
-	if a.min != nil && f < *a.min || a.max != nil && f > *a.max || math.IsInf(f, 0) {
-		return &wrong{"Number out of range", fmt.Sprintf("%s must be from %s to %s.", a.name, plain(*a.min), plain(*a.max)), nil}
+	if a.min != nil && f < *a.min || a.max != nil && f > *a.max || a.least != nil && f > 0 && f < *a.least || math.IsInf(f, 0) {
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be %s.", a.name, a.within("from ")), nil}
 	}
 	if into.Kind() == reflect.Float64 {
 		into.SetFloat(f)
 		return nil
 	}
 	if !c.AsBigFloat().IsInt() {
-		return &wrong{"Number out of range", fmt.Sprintf("%s must be a whole number from %s to %s.", a.name, plain(*a.min), plain(*a.max)), nil}
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be a whole number %s.", a.name, a.within("from ")), nil}
 	}
 	into.SetInt(int64(f))
 	return nil
+}
+
+// within writes the allowed values of a number that has limits. from comes before the lower one.
+func (a *attribute) within(from string) string {
+	if a.least != nil {
+		return fmt.Sprintf("0 or %s%s to %s", from, plain(*a.least), plain(*a.max))
+	}
+	return fmt.Sprintf("%s%s to %s", from, plain(*a.min), plain(*a.max))
 }
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
@@ -400,7 +408,10 @@ func alternatives(values []string) string {
 func decodeDuration(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	s, _ := text(v)
 	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 || d > 24*time.Hour {
+	if err == nil && (d <= 0 || d > 24*time.Hour) {
+		return &wrong{"Duration out of range", a.name + ` must be longer than "0s", and at most "24h".`, nil}
+	}
+	if err != nil {
 		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a number with a unit, such as "3s" or "200us".`, a.name), nil}
 	}
 	into.SetInt(int64(d))

@@ -165,9 +165,9 @@ func (a *attribute) kinds() []schema {
 	case reflect.Bool:
 		return []schema{{"type": "boolean"}, {"$ref": "#/$defs/bool_text"}}
 	case reflect.Int:
-		return []schema{a.within(schema{"type": "integer"}), {"$ref": "#/$defs/number_text"}}
+		return []schema{a.limits(schema{"type": "integer"}), {"$ref": "#/$defs/number_text"}}
 	case reflect.Float64:
-		return []schema{a.within(schema{"type": "number"}), {"$ref": "#/$defs/number_text"}}
+		return []schema{a.limits(schema{"type": "number"}), {"$ref": "#/$defs/number_text"}}
 	case reflect.Map:
 		return []schema{{"type": "object", "additionalProperties": schema{"anyOf": []schema{{"$ref": "#/$defs/scalar"}, {"type": "null"}}}},
 			expression}
@@ -182,9 +182,12 @@ func (a *attribute) kinds() []schema {
 	return []schema{{"$ref": "#/$defs/scalar"}}
 }
 
-func (a *attribute) within(s schema) schema {
+func (a *attribute) limits(s schema) schema {
 	if a.min != nil {
 		s["minimum"] = *a.min
+	}
+	if a.least != nil {
+		s["anyOf"] = []schema{{"const": 0}, {"minimum": *a.least}}
 	}
 	if a.max != nil {
 		s["maximum"] = *a.max

@@ -86,7 +86,7 @@ func (a *attribute) describe() string {
 		}
 	}
 	if a.min != nil && a.max != nil {
-		out += fmt.Sprintf(", %s to %s", plain(*a.min), plain(*a.max))
+		out += ", " + a.within("")
 	}
 	if a.auto {
 		out += ", `\"auto\"`"

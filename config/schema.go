@@ -22,6 +22,7 @@ type attribute struct {
 	secret   bool // a map whose values may be sensitive
 	one      []string
 	min, max *float64
+	least    *float64 // smallest value besides 0; nil: min
 	initial  string // default value as text; "": none
 	absent   string // documented behaviour if not set, where the field stays nil; "": none
 	shape    string
@@ -123,6 +124,8 @@ func newAttribute(t reflect.Type, f reflect.StructField, tag string, index []int
 			a.min = number(value)
 		case key == "max":
 			a.max = number(value)
+		case key == "least":
+			a.least = number(value)
 		case key == "default":
 			a.initial = value
 		case key == "absent":

@@ -25,8 +25,9 @@ func TestWideAreaRehearsal(t *testing.T) {
 	try(t, state, "lab", "status", longLink).want(t, 0, "delay 25ms, jitter 1ms each way, whole")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", longLink).want(t, 0, "✓ a.rxe.rxe0")
 
-	a := try(t, state, "verify", "-lab", "-only", "ping,verbs,workload", longLink)
-	a.want(t, 0, "model of write_bw", "Rate by the queue pairs' windows", "1 · 128 · 4096 B", "checkpoint_interval")
+	a := try(t, state, "verify", "-lab", "-only", "ping,tcp,verbs,workload", longLink)
+	a.want(t, 0, "model of write_bw", "Rate by the queue pairs' windows", "1 · 128 · 4096 B", "checkpoint_interval", "model of TCP", "Rate of TCP: streams · mean window / RTT",
+		"at most 1 ms declared")
 	for _, share := range regexp.MustCompile(`([0-9]+) % of the most`).FindAllStringSubmatch(a.out, -1) {
 		t.Logf("figure: verify over a declared round trip of 50 ms: %s %% of the model's rate", share[1])
 	}
@@ -34,6 +35,12 @@ func TestWideAreaRehearsal(t *testing.T) {
 	try(t, state, "lab", "fault", longLink, "wan", "delay=275ms").want(t, 0)
 	a = try(t, state, "verify", "-lab", "-only", "ping,workload", longLink)
 	a.want(t, 3, "the transfer of a checkpoint takes", "over what was measured", `these would do: checkpoint_interval = "0.`)
+	// Losses that nobody declared are measured, and the model takes them.
+	try(t, state, "lab", "fault", longLink, "wan", "loss=20%").want(t, 0)
+	a = try(t, state, "verify", "-lab", "-only", "ping,verbs,workload", longLink)
+	if !strings.Contains(a.out, "pings lost") || !strings.Contains(a.out, "no loss declared: the model takes the measured loss") {
+		t.Errorf("a loss of 20 %%:\n%s", a.out)
+	}
 	try(t, state, "lab", "fault", longLink, "wan", "none").want(t, 0)
 	try(t, state, "lab", "status", longLink).want(t, 0, "delay 25ms, jitter 1ms each way, whole")
 }
@@ -63,8 +70,8 @@ func TestWideAreaModel(t *testing.T) {
 				for _, pairs := range []int{1, 4} {
 					far.compare(fmt.Sprintf("RTT %s, loss %g %%, RDMA MTU %d, %d QPs", rtt, loss, p.MTU, pairs), widearea.Predict(p, pairs, txDepth, verbsSize), far.verbs(pairs, p.Timeout))
 				}
-				tcp := widearea.TCP{Streams: tcpStreams, Segment: mtu - 52, Window: far.window(), Seconds: measured.Seconds()}
-				far.compare(fmt.Sprintf("RTT %s, loss %g %%, MTU %d, TCP, %d streams", rtt, loss, mtu, tcpStreams), tcp.Rate(p), far.tcp())
+				tcp, got := far.tcp()
+				far.compare(fmt.Sprintf("RTT %s, loss %g %%, MTU %d, TCP, %d streams", rtt, loss, mtu, tcp.Streams), tcp.Rate(p), got)
 			}
 		}
 	}
@@ -75,11 +82,10 @@ func TestWideAreaModel(t *testing.T) {
 }
 
 const (
-	patience   = 12 * time.Minute // for the whole table
-	measured   = 4 * time.Second  // as the file has it for TCP
-	verbsSize  = 65536
-	txDepth    = 128 // perftest's
-	tcpStreams = 4
+	patience  = 12 * time.Minute // for the whole table
+	measured  = 4 * time.Second  // as the file has it for TCP
+	verbsSize = 65536
+	txDepth   = 128 // perftest's
 )
 
 // farEnds are the two hosts of the long link.
@@ -157,21 +163,8 @@ func (f *farEnds) verbs(pairs, timeout int) float64 {
 	return gbps
 }
 
-// window returns what a stream of TCP may have in flight: the smaller of the largest buffers, half to all of which is data.
-func (f *farEnds) window() widearea.Range {
-	f.t.Helper()
-	out := inside(f.t, f.state, longLink, "a", "cat", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem")
-	n := strings.Fields(out)
-	if len(n) != 6 {
-		f.t.Fatalf("buffers of TCP: %q", out)
-	}
-	receive, _ := strconv.ParseFloat(n[2], 64)
-	send, _ := strconv.ParseFloat(n[5], 64)
-	return widearea.Range{Low: min(receive, send) / 2, High: min(receive, send)}
-}
-
-// tcp returns the Gb/s of verify's own streams from a to b, and how long they sent; 0 if it measured none.
-func (f *farEnds) tcp() float64 {
+// tcp returns how verify's own streams sent from a to b, for the model, and their Gb/s; 0 if it measured none.
+func (f *farEnds) tcp() (how widearea.TCP, gbps float64) {
 	out, _ := f.run("verify", "-lab", "-only", "tcp", "-json", longLink)
 	for line := range strings.Lines(out) {
 		var o struct {
@@ -181,19 +174,31 @@ func (f *farEnds) tcp() float64 {
 					Name  string
 					Value float64
 				}
+				Setup struct {
+					Streams           int
+					SegmentBytes      int     `json:"segment_bytes"`
+					BufferBytes       float64 `json:"buffer_bytes"`
+					CongestionControl string  `json:"congestion_control"`
+				}
 			}
 		}
 		if json.Unmarshal([]byte(line), &o) != nil || o.Result.Item != "throughput" || o.Result.Host != "a" {
 			continue
 		}
+		s := o.Result.Setup
+		how = widearea.TCP{Streams: s.Streams, Segment: s.SegmentBytes, Window: widearea.Range{Low: s.BufferBytes / 2, High: s.BufferBytes}, Control: s.CongestionControl}
 		for _, v := range o.Result.Values {
-			if v.Name == "throughput" {
-				return v.Value
+			switch v.Name {
+			case "throughput":
+				gbps = v.Value
+			case "duration":
+				how.Seconds = v.Value
 			}
 		}
+		return how, gbps
 	}
 	f.t.Logf("no throughput: %s", out)
-	return 0
+	return how, 0
 }
 
 // compare writes a row of the table.

@@ -20,9 +20,9 @@ type Link struct {
 	// MTU of both ends, in bytes.
 	MTU int `ff:"mtu,min=68,max=65535"`
 	// Speed that each port must have negotiated, in Gb/s.
-	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
+	SpeedGbps float64 `ff:"speed_gbps,min=0,least=0.000001,max=1000000"`
 	// Speed that `min_fraction` refers to, in Gb/s. Default: `speed_gbps`.
-	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
+	ExpectGbps float64 `ff:"expect_gbps,min=0,least=0.000001,max=1000000"`
 	// Name of the physical port that this link shares with other links. They are measured one by one and all together.
 	PortGroup string `ff:"port_group"`
 	// Purpose of the link.
@@ -47,9 +47,9 @@ type Network struct {
 	// MTU of all members, in bytes.
 	MTU int `ff:"mtu,min=68,max=65535"`
 	// Speed that each port must have negotiated, in Gb/s.
-	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
+	SpeedGbps float64 `ff:"speed_gbps,min=0,least=0.000001,max=1000000"`
 	// Speed that `min_fraction` refers to, in Gb/s. Default: `speed_gbps`.
-	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
+	ExpectGbps float64 `ff:"expect_gbps,min=0,least=0.000001,max=1000000"`
 	// Purpose of the network.
 	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
 	Span

@@ -38,9 +38,9 @@ type TCPCheck struct {
 	// Number of parallel connections.
 	Streams int `ff:"streams,min=1,max=128,default=4"`
 	// Smallest allowed throughput, in Gb/s.
-	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
+	MinGbps *float64 `ff:"min_gbps,min=0,least=0.000001,max=1000000"`
 	// Smallest allowed fraction of the expected speed. Default: 0.9 if a speed is declared.
-	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
+	MinFraction *float64 `ff:"min_fraction,min=0,least=0.000001,max=1"`
 }
 
 // VerbsCheck holds the thresholds of the RDMA check, per direction.
@@ -54,9 +54,9 @@ type VerbsCheck struct {
 	// Duration of each bandwidth test.
 	Duration time.Duration `ff:"duration,default=3s"`
 	// Smallest allowed bandwidth, in Gb/s.
-	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
+	MinGbps *float64 `ff:"min_gbps,min=0,least=0.000001,max=1000000"`
 	// Smallest allowed fraction of the expected speed.
-	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
+	MinFraction *float64 `ff:"min_fraction,min=0,least=0.000001,max=1"`
 	// Largest allowed typical latency, such as `"5us"`.
 	MaxLatency *time.Duration `ff:"max_latency"`
 }
@@ -75,5 +75,5 @@ type NCCLCheck struct {
 	// Path on the hosts of the `mpirun` of Open MPI or MPICH. Default: the system's.
 	MPIRun string `ff:"mpirun,shape=program"`
 	// Smallest allowed bus bandwidth, in GB/s.
-	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,max=1000000"`
+	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,least=0.000001,max=1000000"`
 }

@@ -23,11 +23,11 @@ type Workload struct {
 	// sites, by a communicator for each shard. With groups of model parallelism, each of which has its own communicator, leave it out.
 	AllReduce string `ff:"all_reduce,one=ring|hierarchical"`
 	// Seconds that a training step takes without the link.
-	StepSeconds *float64 `ff:"step_seconds,min=0,max=1000000"`
+	StepSeconds *float64 `ff:"step_seconds,min=0,least=0.000001,max=1000000"`
 	// Training steps from one all-reduce over the link to the next, as in local SGD.
 	StepsPerSync int `ff:"steps_per_sync,min=1,max=1000000,default=1"`
 	// Largest allowed mean duration of a training step, in seconds.
-	MaxStepSeconds *float64 `ff:"max_step_seconds,min=0,max=1000000"`
+	MaxStepSeconds *float64 `ff:"max_step_seconds,min=0,least=0.000001,max=1000000"`
 
 	// Number of layers that have a KV cache.
 	Layers int `ff:"layers,min=1,max=100000"`
@@ -43,9 +43,9 @@ type Workload struct {
 	// attention.
 	KVTokenBytes *float64 `ff:"kv_token_bytes,min=1,max=1e12"`
 	// Seconds that the prefill of a prompt takes.
-	PrefillSeconds *float64 `ff:"prefill_seconds,min=0,max=1000000"`
+	PrefillSeconds *float64 `ff:"prefill_seconds,min=0,least=0.000001,max=1000000"`
 	// Largest allowed time until the first token, in seconds: prefill, and the hand-over of the KV cache.
-	MaxFirstTokenSeconds *float64 `ff:"max_first_token_seconds,min=0,max=1000000"`
+	MaxFirstTokenSeconds *float64 `ff:"max_first_token_seconds,min=0,least=0.000001,max=1000000"`
 
 	// Bytes of a checkpoint. Default: 2 to 14 for each parameter.
 	CheckpointBytes *float64 `ff:"checkpoint_bytes,min=1,max=1e18"`
@@ -70,7 +70,7 @@ func (f *Fabric) Workload(name WorkloadRef) *Workload {
 // are as long.
 type Span struct {
 	// Length of the fibre between the ends, in km. Light needs about 4.9 µs for each: the round trip cannot be shorter than that.
-	DistanceKm float64 `ff:"distance_km,min=0,max=100000"`
+	DistanceKm float64 `ff:"distance_km,min=0,least=0.001,max=100000"`
 	// Expected round-trip time, such as `"20ms"`.
 	RTT *time.Duration `ff:"rtt"`
 	// How much longer or shorter single round trips are.
@@ -78,7 +78,7 @@ type Span struct {
 	// Bytes of buffer that the switches at the ends have for a lossless class. To stay lossless they must hold what is under way.
 	BufferBytes *float64 `ff:"buffer_bytes,min=1,max=1e15"`
 	// Expected loss in each direction, in percent of the packets.
-	Loss *float64 `ff:"loss,min=0,max=99"`
+	Loss *float64 `ff:"loss,min=0,least=0.000001,max=99"`
 	// What runs over it: `workload.llm`. Which part of the workload, `role` says.
 	Workload WorkloadRef `ff:"workload"`
 }

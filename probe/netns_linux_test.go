@@ -338,6 +338,10 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 		if sent.Congestion != "reno" || got.Discarded != discard || got.Bytes == 0 || got.Bytes != sent.Bytes {
 			t.Errorf("discard %v: sent %+v got %+v", discard, sent, got)
 		}
+		// MTU 9000, without the headers of IP and TCP and 12 bytes of options, at most. The token is a segment of each stream, too.
+		if sent.Segment != 9000-52 || sent.Segments < int(got.Bytes)/sent.Segment || sent.Segments > int(got.Bytes)/sent.Segment*2+100 || sent.Buffer < 1<<16 || got.Buffer < 1<<16 {
+			t.Errorf("sent %+v got %+v", sent, got)
+		}
 	}
 	a.do(func() {
 		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9999"), Token: token, Streams: 1, Duration: time.Second, Congestion: "no-such"}

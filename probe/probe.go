@@ -99,6 +99,9 @@ type TCPResult struct {
 	Gbps        float64       `json:"gbps"` // payload, 10^9 bits a second
 	Streams     int           `json:"streams"`
 	Retransmits int           `json:"retransmits"`          // sender only
+	Segments    int           `json:"segments,omitempty"`   // that were sent, with those that were sent again; sender only
+	Segment     int           `json:"segment,omitempty"`    // bytes of payload of the smallest stream's segments; sender only
+	Buffer      int64         `json:"buffer,omitempty"`     // bytes to which the kernel lets a stream's buffer grow on this side; 0: unknown
 	Congestion  string        `json:"congestion,omitempty"` // the algorithm in use; sender only
 	Discarded   bool          `json:"discarded,omitempty"`  // measured with Discard; receiver only
 }

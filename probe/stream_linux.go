@@ -97,12 +97,14 @@ func drain(c *net.TCPConn, m *meter, deadline time.Time, discard bool) error {
 	return os.ErrDeadlineExceeded
 }
 
-// account reads the kernel's statistics of a stream.
-func (s *stream) account() (retransmits int, congestion string) {
+// account adds the kernel's statistics of a stream to a result. A broken stream may have none.
+func (s *stream) account(r *TCPResult) {
 	if info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-		retransmits = int(info.Total_retrans)
+		r.Retransmits += int(info.Total_retrans)
+		r.Segments += int(info.Data_segs_out)
+		if mss := int(info.Snd_mss); r.Segment == 0 || mss < r.Segment {
+			r.Segment = mss
+		}
 	}
-	// A broken stream may have no statistics; the results then stay empty.
-	congestion, _ = unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-	return retransmits, congestion
+	r.Congestion, _ = unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 }

@@ -8,7 +8,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -65,6 +68,7 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
 	}
 	r := &receiver{done: make(chan struct{})}
+	r.result.Buffer = largestBuffer("rmem")
 	go r.serve(l.(*net.TCPListener), spec)
 	return TCPListenResult{ID: s.open.put(r), Port: uint16(l.Addr().(*net.TCPAddr).Port)}, nil
 }
@@ -150,6 +154,21 @@ func gbps(bytes int64, d time.Duration) float64 {
 	return float64(bytes) * 8 / d.Seconds() / 1e9
 }
 
+// largestBuffer returns the bytes to which the kernel lets the buffers of a stream grow, in the caller's network namespace: the third
+// number of tcp_rmem or tcp_wmem (Documentation/networking/ip-sysctl.rst). 0: it cannot be read.
+func largestBuffer(which string) int64 {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_" + which)
+	if err != nil {
+		return 0
+	}
+	numbers := strings.Fields(string(text))
+	if len(numbers) != 3 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(numbers[2], 10, 64)
+	return n
+}
+
 // checkTarget refuses what cannot be a receiver on another host. The receiving host says its port, and may say its address: it must
 // not choose who on this host gets a connection from it.
 func checkTarget(to netip.AddrPort) error {
@@ -209,12 +228,10 @@ func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 		wg.Go(func() { total.Add(st.pump(ctx, start.Add(s.Duration))) })
 	}
 	wg.Wait()
-	r := TCPResult{Streams: s.Streams, Elapsed: time.Since(start), Bytes: total.Load()}
+	r := TCPResult{Streams: s.Streams, Elapsed: time.Since(start), Bytes: total.Load(), Buffer: largestBuffer("wmem")}
 	r.Gbps = gbps(r.Bytes, r.Elapsed)
 	for _, st := range streams {
-		retransmits, congestion := st.account()
-		r.Retransmits += retransmits
-		r.Congestion = congestion
+		st.account(&r)
 	}
 	return r, ctx.Err()
 }

@@ -161,6 +161,8 @@ type FoundOn struct {
 type Setup struct {
 	Streams           int       `json:"streams,omitempty"`            // TCP connections at a time
 	CongestionControl string    `json:"congestion_control,omitempty"` // of TCP
+	SegmentBytes      int       `json:"segment_bytes,omitempty"`      // of TCP's payload
+	BufferBytes       int64     `json:"buffer_bytes,omitempty"`       // to which a TCP stream's buffers may grow, at the end that allows less
 	From              *UsedPort `json:"from,omitempty"`               // the client's
 	To                *UsedPort `json:"to,omitempty"`                 // the server's
 	RDMAMTU           int       `json:"rdma_mtu_bytes,omitempty"`

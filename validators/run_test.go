@@ -20,7 +20,7 @@ import (
 // wires is a fleet of two hosts in memory: carries says which NIC of which host a packet leaves by
 // and arrives at, whatever was asked for.
 type wires struct {
-	rtt time.Duration // of pings; 0: 1 ms
+	rtt, varies time.Duration // of pings, and how much longer the slowest takes; 0: 1 ms
 	fake
 	mu       sync.Mutex
 	snaps    map[string]*facts.Snapshot
@@ -28,6 +28,8 @@ type wires struct {
 	carries  func(from, netdev string) (tx, rxHost, rx string)
 	answers  bool
 	gbps     float64
+	tcp      probe.TCPResult // besides: what the sender's kernel says, and the buffers of both ends
+	lost     int             // of the small pings of each request
 }
 
 func newWires() *wires {
@@ -50,10 +52,12 @@ func newWires() *wires {
 	})
 	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 		w.move(h, s.Netdev, 1000, 2e6)
-		return probe.TCPResult{Congestion: "cubic"}, nil
+		sent := w.tcp
+		sent.Congestion = "cubic"
+		return sent, nil
 	})
 	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
-		return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4, Elapsed: time.Second}, nil
+		return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4, Elapsed: time.Second, Buffer: w.tcp.Buffer}, nil
 	})
 	return w
 }
@@ -89,8 +93,11 @@ func (w *wires) ping(_ context.Context, h string, s probe.PingSpec) (out []probe
 		if w.answers {
 			w.move(rxHost, rx, n, n*uint64(s.Size+42))
 			r.Received, r.Avg = s.Count, time.Millisecond
+			if !s.DontFragment {
+				r.Received -= w.lost
+			}
 			if w.rtt > 0 {
-				r.Min, r.Avg, r.Max = w.rtt, w.rtt, w.rtt
+				r.Min, r.Avg, r.Max = w.rtt, w.rtt, w.rtt+w.varies
 			}
 		}
 		out = append(out, r)

@@ -73,9 +73,9 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) []Result 
 // transferred judges the throughput by the counters of both ports and its threshold.
 func (t *trial) transferred(res Result, from side, sent, got probe.TCPResult, port proof) Result {
 	rate := Measurement{Name: MetricThroughput, Value: got.Gbps, Unit: Gbps, Threshold: t.threshold(t.path)}
-	res.Values = []Measurement{rate, {Name: MetricRetransmits, Value: float64(sent.Retransmits)},
+	res.Values = []Measurement{rate, {Name: MetricRetransmits, Value: float64(sent.Retransmits), OutOf: float64(sent.Segments)},
 		{Name: MetricDuration, Value: got.Elapsed.Seconds(), Unit: Seconds}}
-	res.Setup = &Setup{Streams: got.Streams, CongestionControl: sent.Congestion}
+	res.Setup = &Setup{Streams: got.Streams, CongestionControl: sent.Congestion, SegmentBytes: sent.Segment, BufferBytes: min(sent.Buffer, got.Buffer)}
 	if class := classOf(from); class != (probe.Class{}) {
 		res.Setup.TrafficClass = &class.TrafficClass
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/probe"
 )
 
 // longWay is a fabric of two cables whose first is 100 ms long, with Soft-RoCE at both ends.
@@ -27,7 +28,21 @@ func longWay(t *testing.T, role string, change func(*fabric.Workload)) (*verbs, 
 		l.Validate.Ping = fabric.PingCheck{Enabled: true, Count: 10}
 	}
 	v.rtt = 101 * time.Millisecond
+	v.wires.gbps, v.tcp = 0.5, probe.TCPResult{Segment: 8948, Segments: 10_000, Buffer: 4 << 20}
 	return v, f
+}
+
+// models are the results of the rate models: those of TCP, and those of perftest.
+func models(all []Result) (tcp, rdma []Result) {
+	for _, r := range all {
+		switch {
+		case r.Item == RateModel && r.Object == tcpModel:
+			tcp = append(tcp, r)
+		case r.Item == RateModel:
+			rdma = append(rdma, r)
+		}
+	}
+	return tcp, rdma
 }
 
 func ofWorkload(results []Result) (out []Result) {
@@ -48,11 +63,12 @@ func TestTheModelStandsBesideTheMeasurement(t *testing.T) {
 		v, f := longWay(t, "storage", func(*fabric.Workload) {})
 		v.gbps = gbps
 		all := ofWorkload(measure(t, f, v, Options{}))
-		if len(all) != 3 || all[0].Item != DeclaredRTT || all[0].Verdict != Pass {
+		_, rdma := models(all)
+		if len(all) != 6 || len(rdma) != 2 || all[0].Item != DeclaredRTT || all[0].Verdict != Pass {
 			t.Fatalf("%+v", all)
 		}
-		for _, r := range all[1:] {
-			if r.Item != RateModel || r.Verdict != want.verdict || !strings.Contains(r.Found, "QPs · packets in flight · MTU / RTT, with 4 · 128 · 4096 B") {
+		for _, r := range rdma {
+			if r.Verdict != want.verdict || !strings.Contains(r.Found, "QPs · packets in flight · MTU / RTT, with 4 · 128 · 4096 B") {
 				t.Errorf("%g Gb/s: %s %s", gbps, r.Verdict, r.Found)
 			}
 			if got := r.Values[2].Value; got < want.share-2 || got > want.share+2 {
@@ -70,13 +86,13 @@ func TestARateWithLossesIsShownAndNotJudged(t *testing.T) {
 	v, f := longWay(t, "storage", func(*fabric.Workload) {})
 	percent := 1.0
 	f.Links[0].Loss = &percent
-	v.gbps = 0.16
-	all := ofWorkload(measure(t, f, v, Options{}))
-	if len(all) != 3 {
-		t.Fatalf("%+v", all)
+	v.gbps, v.tcp.Retransmits = 0.16, 100
+	tcp, rdma := models(ofWorkload(measure(t, f, v, Options{})))
+	if len(rdma) != 2 || len(tcp) != 2 {
+		t.Fatalf("%+v %+v", tcp, rdma)
 	}
-	for _, r := range all[1:] {
-		if r.Verdict != Skip || r.Skipped != Undecided || !strings.Contains(r.Found, "is about ") || r.Values[1].Value != 0.16 {
+	for i, r := range append(rdma, tcp...) {
+		if r.Verdict != Skip || r.Skipped != Undecided || !strings.Contains(r.Found, "p 1 % declared") || !strings.Contains(r.Found, "is about ") || r.Values[1].Value != []float64{0.16, 0.16, 0.5, 0.5}[i] {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -127,7 +143,7 @@ func TestAMeasuredUpperEndIsNamed(t *testing.T) {
 func TestNothingIsComputedFromWhatWasNotMeasured(t *testing.T) {
 	v, f := longWay(t, "storage", func(*fabric.Workload) {})
 	all := ofWorkload(measure(t, f, v, Options{Only: []Check{CheckWorkload}}))
-	if len(all) != 1 || all[0].Skipped != NotMeasured || all[0].Subject.Name != f.Links[0].Name {
+	if len(all) != 1 || all[0].Item != "" || all[0].Skipped != NotMeasured || all[0].Subject.Name != f.Links[0].Name {
 		t.Errorf("%+v", all)
 	}
 }
@@ -140,5 +156,94 @@ func TestADistanceUnlikeTheDeclaredOneIsNamed(t *testing.T) {
 		if got := ofWorkload(measure(t, f, v, Options{Only: []Check{CheckPing, CheckWorkload}})); got[0].Item != DeclaredRTT || got[0].Verdict != want {
 			t.Errorf("%s: %+v", rtt, got[0])
 		}
+	}
+}
+
+// TestTCPStandsBesideItsModel: streams, buffers and round trip bound TCP, and a rate above that is not believed.
+func TestTCPStandsBesideItsModel(t *testing.T) {
+	only := Options{Only: []Check{CheckPing, CheckTCP, CheckWorkload}}
+	for gbps, want := range map[float64]Verdict{0.5: Pass, 2: Warn} {
+		v, f := longWay(t, "storage", func(*fabric.Workload) {})
+		v.wires.gbps = gbps
+		tcp, _ := models(ofWorkload(measure(t, f, v, only)))
+		if len(tcp) != 2 || tcp[0].Host != "a" || tcp[1].Host != "b" {
+			t.Fatalf("%+v", tcp)
+		}
+		for _, r := range tcp {
+			if r.Verdict != want || !strings.Contains(r.Found, "with 4 streams, buffers 2.1 to 4.19 MB, RTT 101 ms, 1 s from 10 segments of 8948 B") || r.Values[1].Value != gbps {
+				t.Errorf("%g Gb/s: %+v", gbps, r)
+			}
+		}
+	}
+	v, f := longWay(t, "storage", func(*fabric.Workload) {})
+	v.tcp.Buffer = 0
+	if tcp, _ := models(ofWorkload(measure(t, f, v, only))); tcp[0].Verdict != Skip || tcp[0].Skipped != NotMeasured {
+		t.Errorf("%+v", tcp)
+	}
+}
+
+// TestTheMeasuredLossIsTaken where it is not the declared one, and the figures say which it is.
+func TestTheMeasuredLossIsTaken(t *testing.T) {
+	few, much, none := 0.5, 20.0, 0.0
+	for name, c := range map[string]struct {
+		declared     *float64
+		lost, resent int
+		verdict      Verdict // "": no result
+		found, p     string
+	}{
+		"none":                       {nil, 0, 0, "", "", ""},
+		"as declared":                {&few, 2, 50, Pass, "0.0682 to 0.64 % (4 of 800 pings lost)", "p 0.5 % declared"},
+		"declared, and not seen":     {&few, 0, 0, Warn, "at most 0.0369 % (0 of 800 pings lost; TCP sent 0 of 10000 segments again)", ""},
+		"more than declared":         {&few, 40, 3000, Warn, "", "p 5.13 % measured"},
+		"less than declared":         {&much, 40, 3000, Warn, "", "p 5.13 % measured"},
+		"declared as none":           {&none, 40, 3000, Warn, "", "p 5.13 % measured"},
+		"not declared":               {nil, 40, 3000, Skip, "", "p 5.13 % measured"},
+		"pings dropped, and not TCP": {nil, 40, 1, Skip, "at most 0.0557 % (80 of 800 pings lost; TCP sent 1 of 10000 segments again)", "p 0.01 % measured"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, f := longWay(t, "storage", func(*fabric.Workload) {})
+			v.gbps, v.lost, v.tcp.Retransmits, f.Links[0].Loss = 0.01, c.lost, c.resent, c.declared
+			f.Links[0].Validate.Ping.Count, f.Links[0].Validate.Ping.MaxLossPercent = 400, 100
+			all := ofWorkload(measure(t, f, v, Options{}))
+			said := Result{}
+			for _, r := range all {
+				if r.Item == DeclaredLoss {
+					said = r
+				}
+			}
+			if said.Verdict != c.verdict || !strings.Contains(said.Found, c.found) {
+				t.Errorf("%s %q", said.Verdict, said.Found)
+			}
+			tcp, rdma := models(all)
+			for _, r := range append(tcp, rdma...) {
+				if strings.Contains(r.Found, ", p ") != (c.p != "") || !strings.Contains(r.Found, c.p) {
+					t.Errorf("%s", r.Found)
+				}
+			}
+		})
+	}
+}
+
+// TestTheMeasuredJitterIsHeldAgainstTheDeclared: more of it is named, in a lab without blame.
+func TestTheMeasuredJitterIsHeldAgainstTheDeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		varies time.Duration
+		o      Options
+		want   Verdict
+		found  string
+	}{
+		"none":     {0, Options{}, Pass, "0 s"},
+		"as much":  {10 * time.Millisecond, Options{}, Pass, "5 ms"},
+		"more":     {11 * time.Millisecond, Options{}, Warn, "5.5 ms"},
+		"in a lab": {30 * time.Millisecond, Options{Lab: true}, Skip, "15 ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, f := longWay(t, "storage", func(*fabric.Workload) {})
+			v.varies, c.o.Only = c.varies, []Check{CheckPing, CheckWorkload}
+			got := ofWorkload(measure(t, f, v, c.o))[1]
+			if got.Item != DeclaredJitter || got.Verdict != c.want || got.Found != c.found || got.Wanted != "at most 5 ms declared" {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

@@ -26,7 +26,7 @@ func What(r validators.Result) string {
 		validators.SocketInterface: "socket interface",
 		validators.Job:             "collectives", validators.CollectiveData: r.Object + " values",
 		validators.BusBandwidth: r.Object, validators.RankLog: "log",
-		validators.DeclaredRTT: "round trip", validators.RateModel: "model of " + r.Object, validators.WorkloadBound: r.Object,
+		validators.DeclaredRTT: "round trip", validators.DeclaredJitter: "jitter", validators.DeclaredLoss: "loss", validators.RateModel: "model of " + r.Object, validators.WorkloadBound: r.Object,
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object,
 		validators.CameUp:    r.Object,
 		validators.NCCLClass: "class on " + r.Object, validators.CommonCause: "common cause", validators.MTU: "MTU", validators.PFCIsOn: "PFC", validators.LoginsWork: "login_mesh " + r.Object,

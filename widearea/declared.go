@@ -81,7 +81,9 @@ func (s Segment) Path(f *fabric.Fabric) Path {
 		p.Rate = Exactly(s.Gbps)
 	}
 	if s.Span.Loss != nil {
-		p.Loss = *s.Span.Loss / 100
+		if p.Loss = *s.Span.Loss / 100; p.Loss > 0 {
+			p.LossBy = "declared"
+		}
 	}
 	p.Soft = len(s.NICs) > 0
 	for _, r := range s.NICs {

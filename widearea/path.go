@@ -3,6 +3,7 @@ package widearea
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -61,10 +62,14 @@ type Path struct {
 	RTT     Range   // seconds of single round trips, with their jitter
 	Rate    Range   // Gb/s of payload that the link carries; unbounded if nobody declared a speed
 	Loss    float64 // share of packets lost in each direction; 0: none, or unknown
+	LossBy  string  // how it is known: "declared" or "measured"; "" if it is 0
 	MTU     int     // bytes of payload of an RDMA packet
 	Soft    bool    // both ends are Soft-RoCE
 	Timeout int     // exponent of the local ACK timeout; 0: nothing is lost twice in a row
 }
+
+// loss writes the share of lost packets, and how it is known.
+func (p Path) loss() string { return strings.TrimSpace(amount(p.Loss, Share) + " " + p.LossBy) }
 
 // Fibre returns the round trip over so many kilometres of fibre, which no path of that length can undercut.
 func Fibre(km float64) Figure {
@@ -177,11 +182,13 @@ func ackTimeout(t int) float64 { return env.AckTimeout(t).Seconds() }
 
 // RetryTimeout returns the smallest timeout that exceeds the round trip.
 func RetryTimeout(p Path) Figure {
-	t, _ := Timeout(p.RTT)
+	t, enough := Timeout(p.RTT)
 	f := Figure{Name: "smallest retry timeout (exponent)", Unit: Count, Value: Exactly(float64(t)), Formula: "4.096 µs · 2^t > the longest RTT",
 		Numbers: fmt.Sprintf("4.096 µs · 2^%d = %s; RTT = %s", t, amount(ackTimeout(t), Seconds), p.RTT.In(Seconds)),
 		Source:  sourceTimeout, Limits: "a NIC may wait for up to four times as long"}
-	if !p.RTT.Bounded() {
+	if !enough {
+		f.Value, f.Limits = unknown, "no timeout exceeds the round trip: the field has five bits"
+	} else if !p.RTT.Bounded() {
 		f.Value = atLeast(f.Value.Low)
 	}
 	return f
@@ -233,6 +240,6 @@ func Goodput(p Path, pairs Range) Figure {
 	}
 	f.Mean = true
 	f.Value = Range{one(rate.Low, p.RTT.High, pairs.Low), one(rate.High, p.RTT.Low, pairs.High)}
-	f.Numbers = fmt.Sprintf("QPs %s, MTU %d B, RTT %s, p %s, T %s", pairs.In(Count), p.MTU, p.RTT.In(Seconds), amount(p.Loss, Share), amount(t, Seconds))
+	f.Numbers = fmt.Sprintf("QPs %s, MTU %d B, RTT %s, p %s, T %s", pairs.In(Count), p.MTU, p.RTT.In(Seconds), p.loss(), amount(t, Seconds))
 	return f
 }

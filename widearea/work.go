@@ -135,8 +135,8 @@ type input struct {
 }
 
 // judge compares a figure with a bound. rest is what stays unknown if all inputs are known.
-func judge(attribute string, limit float64, of, by Figure, rest string, inputs ...input) Bound {
-	b := Bound{Attribute: attribute, Seconds: limit, Of: of, By: by, Verdict: Undecided}
+func judge(attribute string, limit float64, of, by Figure, rest string, inputs ...input) *Bound {
+	b := &Bound{Attribute: attribute, Seconds: limit, Of: of, By: by, Verdict: Undecided}
 	switch {
 	case of.Value.Low > limit:
 		b.Verdict = Broken
@@ -214,10 +214,17 @@ func (t training) reduce(rate, rtt Range) ([]Figure, Range) {
 	return []Figure{ring, hier}, ring.Value.either(hier.Value)
 }
 
-// step returns the seconds of a step over a rate.
-func (t training) step(reduced Range) Range {
-	own, each := declared(t.w.StepSeconds), reduced.times(Exactly(1/t.each))
-	return Range{math.Max(own.Low, each.Low), own.High + each.High}
+// behind returns the seconds of two things together: from the shorter hidden behind the longer to one after the other.
+func behind(own, other Range) Range {
+	return Range{math.Max(own.Low, other.Low), own.High + other.High}
+}
+
+// slower returns the figure that decides the lower end of behind: that of both together, if own does.
+func slower(own, other float64, both, of Figure) Figure {
+	if own > other {
+		return both
+	}
+	return of
 }
 
 // communicators returns how many send over the link at the same time. One ring of all ranks is one, and so is a rank for each site: a
@@ -236,7 +243,7 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 	e := Effect{Figures: append([]Figure{Gradients(w)}, more...)}
 	reduced, took := t.reduce(rate, p.RTT)
 	e.Figures = append(e.Figures, reduced...)
-	f := Figure{Name: "training step", Unit: Seconds, Value: t.step(took), Formula: "max(step, all-reduce) to step + all-reduce", Source: sourceStep,
+	f := Figure{Name: "training step", Unit: Seconds, Value: behind(declared(w.StepSeconds), took.times(Exactly(1/t.each))), Formula: "max(step, all-reduce) to step + all-reduce", Source: sourceStep,
 		Numbers: fmt.Sprintf("step %s, all-reduce %s", declared(w.StepSeconds).In(Seconds), took.In(Seconds))}
 	if t.each > 1 {
 		f.Formula, f.Numbers = "max(step, all-reduce/steps) to step + all-reduce/steps", f.Numbers+fmt.Sprintf(", every %g steps", t.each)
@@ -249,20 +256,18 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 	if last := reduced[len(reduced)-1]; last.Value.Low < by.Value.Low {
 		by = last
 	}
-	if declared(w.StepSeconds).Low > took.Low/t.each {
-		by = f
-	}
-	b := judge("max_step_seconds", *w.MaxStepSeconds, f, by, "how much of the all-reduce hides behind the step", append(p.inputs(),
+	own := declared(w.StepSeconds).Low
+	e.Bound = judge("max_step_seconds", *w.MaxStepSeconds, f, slower(own, took.Low/t.each, f, by), "how much of the all-reduce hides behind the step", append(p.inputs(),
 		input{w.Parameters != nil, "parameters"}, input{w.Precision != "", "precision"}, input{w.StepSeconds != nil, "step_seconds"},
 		input{w.AllReduce != "", "all_reduce"}, input{w.Ranks > 0 || w.AllReduce == "hierarchical", "ranks"},
 		input{n.Channels.Known(), "how many channels NCCL has (NCCL_MIN_CTAS in nccl.env sets the fewest)"},
 		input{p.Soft, "how much the NICs have in flight, which is not published"})...)
-	e.Bound = &b
+	b := e.Bound
 	if b.Verdict != Broken {
 		return e
 	}
-	b.Would = append(b.Would, "max_step_seconds = "+upwards(f.Value.Low))
-	if declared(w.StepSeconds).Low > b.Seconds {
+	b.Would = []string{"max_step_seconds = " + upwards(f.Value.Low)}
+	if own > b.Seconds {
 		return e // no link helps
 	}
 	if k := math.Ceil(took.Low / b.Seconds); b.Seconds > 0 && k < 1e6 {
@@ -272,7 +277,7 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 		_, took := t.reduce(Exactly(rate), Exactly(rtt))
 		return took.Low/t.each <= b.Seconds
 	}
-	b.Would = append(b.Would, instead(p, rate, fits)...)
+	b.Would = append(b.Would, instead(p, rate, fits))
 	return e
 }
 
@@ -280,27 +285,23 @@ func firstToken(w *fabric.Workload, p Path) Effect {
 	kv := KVCache(w)
 	hand := across("hand-over of the KV cache", sourceHandover, kv.Value, p.effective(), p)
 	own := declared(w.PrefillSeconds)
-	f := Figure{Name: "first token", Unit: Seconds, Value: Range{math.Max(own.Low, hand.Value.Low), own.High + hand.Value.High},
+	f := Figure{Name: "first token", Unit: Seconds, Value: behind(own, hand.Value),
 		Formula: "max(prefill, hand-over) to prefill + hand-over", Source: sourceFirst,
 		Numbers: fmt.Sprintf("prefill %s, hand-over %s", own.In(Seconds), hand.Text())}
 	e := Effect{Figures: []Figure{kv, hand, f}}
 	if w.MaxFirstTokenSeconds == nil {
 		return e
 	}
-	by := hand
-	if own.Low > hand.Value.Low {
-		by = f
-	}
 	each := w.KVTokenBytes != nil
-	b := judge("max_first_token_seconds", *w.MaxFirstTokenSeconds, f, by, "how much of the hand-over hides behind the prefill", append(p.inputs(),
+	e.Bound = judge("max_first_token_seconds", *w.MaxFirstTokenSeconds, f, slower(own.Low, hand.Value.Low, f, hand), "how much of the hand-over hides behind the prefill", append(p.inputs(),
 		input{each || w.Layers > 0, "layers"}, input{each || w.KVHeads > 0, "kv_heads"}, input{each || w.HeadSize > 0, "head_size"},
 		input{w.Tokens > 0, "tokens"}, input{each || w.KVPrecision != "" || w.Precision != "", "kv_precision"},
 		input{w.PrefillSeconds != nil, "prefill_seconds"}, input{!p.Soft, softRate})...)
-	e.Bound = &b
+	b := e.Bound
 	if b.Verdict != Broken {
 		return e
 	}
-	b.Would = append(b.Would, "max_first_token_seconds = "+upwards(f.Value.Low))
+	b.Would = []string{"max_first_token_seconds = " + upwards(f.Value.Low)}
 	if own.Low > b.Seconds {
 		return e
 	}
@@ -309,9 +310,7 @@ func firstToken(w *fabric.Workload, p Path) Effect {
 			b.Would = append(b.Would, fmt.Sprintf("tokens = %.0f", n))
 		}
 	}
-	b.Would = append(b.Would, instead(p, p.effective(), func(rate, rtt float64) bool {
-		return transfer(kv.Value, Exactly(rate), Exactly(rtt)).Low <= b.Seconds
-	})...)
+	b.Would = append(b.Would, instead(p, p.effective(), within(kv.Value, b.Seconds)))
 	return e
 }
 
@@ -323,15 +322,11 @@ func checkpoint(w *fabric.Workload, p Path) Effect {
 	if w.CheckpointInterval == nil {
 		return e
 	}
-	b := judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f, "whether the sender waits until it is confirmed", append(p.inputs(),
+	e.Bound = judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f, "whether the sender waits until it is confirmed", append(p.inputs(),
 		input{w.CheckpointBytes != nil, "checkpoint_bytes"}, input{!p.Soft, softRate})...)
-	e.Bound = &b
-	if b.Verdict != Broken {
-		return e
+	if b := e.Bound; b.Verdict == Broken {
+		b.Would = []string{fmt.Sprintf("checkpoint_interval = \"%ss\"", upwards(f.Value.Low)), instead(p, p.effective(), within(size.Value, b.Seconds))}
 	}
-	b.Would = append([]string{fmt.Sprintf("checkpoint_interval = \"%ss\"", upwards(f.Value.Low))}, instead(p, p.effective(), func(rate, rtt float64) bool {
-		return transfer(size.Value, Exactly(rate), Exactly(rtt)).Low <= b.Seconds
-	})...)
 	return e
 }
 
@@ -344,36 +339,41 @@ func (p Path) effective() Range {
 	return p.Rate
 }
 
+// within returns whether so many bytes are across in time, over a rate and a round trip.
+func within(bytes Range, limit float64) func(rate, rtt float64) bool {
+	return func(rate, rtt float64) bool { return transfer(bytes, Exactly(rate), Exactly(rtt)).Low <= limit }
+}
+
 // instead names the link that would do: a rate, or a shorter way.
-func instead(p Path, has Range, fits func(rate, rtt float64) bool) (out []string) {
-	const most, precision = 1e9, 1e-4 // Gb/s
+func instead(p Path, has Range, fits func(rate, rtt float64) bool) string {
+	const most = 1e9 // Gb/s
 	switch {
 	case fits(most, p.RTT.Low):
-		low, high := 0.0, most
-		for high-low > precision*high {
-			if mid := (low + high) / 2; fits(mid, p.RTT.Low) {
-				high = mid
-			} else {
-				low = mid
-			}
-		}
+		_, high := border(most, func(v float64) bool { return !fits(v, p.RTT.Low) })
 		text := upwards(high) + " Gb/s"
 		if in := high * 1e9 / 8 * p.RTT.Low; high <= p.Rate.High && in > 0 {
-			return []string{fmt.Sprintf("%s, which the link has if %s are in flight", text, amount(in, Bytes))}
+			return fmt.Sprintf("%s, which the link has if %s are in flight", text, amount(in, Bytes))
 		}
-		return []string{"a link of " + text}
+		return "a link of " + text
 	case has.High > 0 && !math.IsInf(has.High, 1) && fits(has.High, 0):
-		low, high := 0.0, p.RTT.Low
-		for high-low > precision*high {
-			if mid := (low + high) / 2; fits(has.High, mid) {
-				low = mid
-			} else {
-				high = mid
-			}
+		if low, _ := border(p.RTT.Low, func(v float64) bool { return fits(has.High, v) }); low > 0 {
+			return fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/fabric.FibreDelay))
 		}
-		return []string{fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/fabric.FibreDelay))}
 	}
-	return []string{"no link of this distance"}
+	return "no link of this distance"
+}
+
+// border returns the two values, close to each other, between which below changes from true to false. It is true of low unless low is 0.
+func border(most float64, below func(float64) bool) (low, high float64) {
+	const precision, closest = 1e-4, 1e-9
+	for high = most; high-low > precision*high && high > closest; {
+		if mid := (low + high) / 2; below(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low, high
 }
 
 // upwards writes a number with three digits, never less than it is.
