@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,37 @@ type instance struct {
 	s    scope
 	on   bool
 	each bool
+}
+
+// repeatedOver says how to write a value of which for_each takes none: a list, a number, or a set of numbers.
+func (l *loader) repeatedOver(e hclsyntax.Expression, v cty.Value) string {
+	own, set := cmp.Or(l.source(e.Range()), "…"), false
+	if call, is := e.(*hclsyntax.FunctionCallExpr); is && call.Name == "toset" && len(call.Args) == 1 {
+		own, set = cmp.Or(l.source(call.Args[0].Range()), "…"), true
+	}
+	of := cty.String // of the elements, or DynamicPseudoType for several types or none
+	switch t := v.Type(); {
+	case t == cty.Number:
+		return fmt.Sprintf("Write for_each = toset([for x in range(%s) : tostring(x)]).", own)
+	case t.IsPrimitiveType():
+		return fmt.Sprintf("Write for_each = toset([%s]).", own)
+	case t.IsTupleType():
+		for i, one := range t.TupleElementTypes() {
+			if i > 0 && one != of {
+				one = cty.DynamicPseudoType
+			}
+			of = one
+		}
+	case t.IsCollectionType():
+		of = t.ElementType()
+	}
+	switch {
+	case of == cty.Number:
+		return fmt.Sprintf("Write for_each = toset([for x in %s : tostring(x)]): its keys are texts, and each.value can be used as a number.", own)
+	case of == cty.String && !set:
+		return fmt.Sprintf("Write for_each = toset(%s).", own)
+	}
+	return fmt.Sprintf("Write for_each = { for x in %s : x.name => x }, with a part of x that names it.", own)
 }
 
 // repeated reports whether a block has for_each, or another tool's word for it.
@@ -112,12 +144,11 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 		return nil, false
 	case t.IsMapType(), t.IsObjectType(), t.IsSetType() && (t.ElementType() == cty.String || v.LengthInt() == 0):
 	case t.IsListType(), t.IsTupleType():
-		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings: "+
-			"with a list, removing one element would renumber the others. Write toset(…), or { for x in … : x.name => x }.")
+		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings: with a list, removing one element would renumber the others. "+
+			l.repeatedOver(a.Expr, v))
 		return nil, false
 	default:
-		l.say(a.Expr, s, "Invalid for_each",
-			"for_each takes a map or a set of strings, such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
+		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings; this is "+article(t.FriendlyName())+". "+l.repeatedOver(a.Expr, v))
 		return nil, false
 	}
 	if v.LengthInt() > maxInstances {

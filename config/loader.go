@@ -215,6 +215,9 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 // unknownName reports a name that a block does not have. What is missing in that block is not reported: it may be meant by the name.
 func (l *loader) unknownName(spec *block, b *hclsyntax.Body, name string, r hcl.Range, where string) {
 	cure, near := instead(name, spec)
+	if a := b.Attributes[name]; a != nil {
+		cure = l.withOwnValue(cure, name, spec, a.Expr)
+	}
 	l.errorf(r, "Unknown name", "There is no %q in %s.%s", name, where, cure)
 	l.suggested(r, near)
 	l.mistaken[b] = spec.name != "nccl" // nothing has to be there
@@ -247,6 +250,9 @@ func blockForm(b *block) string {
 func instead(name string, in *block) (cure, near string) {
 	if cure := borrowed(name, in); cure != "" {
 		return cure, ""
+	}
+	if name == "for_each" && in.many {
+		return " It cannot be repeated: write a block for each.", ""
 	}
 	if near := env.Nearest(name, in.names()); near != "" {
 		return didYouMean(near), near

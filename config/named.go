@@ -25,6 +25,17 @@ func (l *loader) named(block string, read func(k *hclsyntax.Block, name string) 
 	return object(values)
 }
 
+// namedKind returns the type of the block whose value it is: qos or workload; "" if it is of neither.
+func namedKind(v cty.Value) string {
+	if _, is := nameOf(v, workloadMark); is {
+		return "workload"
+	}
+	if _, is := nameOf(v, qosMark); is {
+		return "qos"
+	}
+	return ""
+}
+
 // nameOf returns the name of a block from its value in expressions, which is known by an attribute that no other value has.
 func nameOf(v cty.Value, mark string) (string, bool) {
 	v, _ = v.Unmark()

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // otherWord is the cure for words of other tools: what this language says instead.
@@ -146,19 +149,75 @@ func (b *block) place() string {
 	return b.name
 }
 
+// otherWordOf returns the row of another tool's word in a block; nil if the word is not in the table.
+func otherWordOf(name string, in *block) *otherWord {
+	i := slices.IndexFunc(otherWords, func(w otherWord) bool {
+		return (w.at == "" || slices.Contains(strings.Fields(w.at), in.place())) && slices.Contains(strings.Fields(w.words), strings.ToLower(name))
+	})
+	if i < 0 {
+		return nil
+	}
+	return &otherWords[i]
+}
+
 // borrowed returns what to write instead of another tool's word in a block; "" if the word is not in the table.
 func borrowed(name string, in *block) string {
-	for _, w := range otherWords {
-		if w.at != "" && !slices.Contains(strings.Fields(w.at), in.place()) ||
-			!slices.Contains(strings.Fields(w.words), strings.ToLower(name)) {
-			continue
-		}
+	if w := otherWordOf(name, in); w != nil {
 		return " " + strings.TrimSpace(w.why+" "+w.cure(in.place()))
 	}
 	if strings.HasPrefix(name, "NCCL_") {
 		return fmt.Sprintf(" NCCL's variables are a map. In an nccl block, write env = { %s = … }.", name)
 	}
 	return ""
+}
+
+// withOwnValue returns a cure with the value that was written in the place of the example's, where only the name is another one and both
+// values have the same form. Endpoints and members are NICs, and what is written under other names is often hosts.
+func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expression) string {
+	w := otherWordOf(name, in)
+	if w == nil || w.why != "" || w.in != "" && w.in != in.place() {
+		return cure
+	}
+	attr, example, renamed := strings.Cut(w.write, " = ")
+	own := l.source(value.Range())
+	if !renamed || own == "" || attr == "endpoints" || attr == "members" {
+		return cure
+	}
+	e, diags := hclsyntax.ParseExpression([]byte(example), "", hcl.InitialPos)
+	switch form := formOf(e); {
+	case diags.HasErrors() || form == "":
+		return cure
+	case form == formOf(value):
+	case form == "list" && formOf(value) == "text" && strings.Contains(own, "/"): // an address with its prefix length
+		own = "[" + own + "]"
+	default:
+		return cure
+	}
+	return strings.Replace(cure, w.write, attr+" = "+own, 1)
+}
+
+// formOf names the form of a value: a text, a number, a list or a reference; "" for another one.
+func formOf(e hclsyntax.Expression) string {
+	switch e := e.(type) {
+	case *hclsyntax.TemplateExpr:
+		return "text"
+	case *hclsyntax.LiteralValueExpr:
+		return e.Val.Type().FriendlyName()
+	case *hclsyntax.TupleConsExpr:
+		return "list"
+	case *hclsyntax.ScopeTraversalExpr, *hclsyntax.IndexExpr:
+		return "reference"
+	}
+	return ""
+}
+
+// source returns a short text of a file that is on one line; "" for another one.
+func (l *loader) source(r hcl.Range) string {
+	file := l.files[r.Filename]
+	if file == nil || r.Start.Line != r.End.Line || !r.CanSliceBytes(file.Bytes) || r.End.Byte-r.Start.Byte > 60 {
+		return ""
+	}
+	return string(r.SliceBytes(file.Bytes))
 }
 
 // cure says what to write.

@@ -50,9 +50,12 @@ func qosValue(q *fabric.QoS) cty.Value {
 	return cty.ObjectVal(out)
 }
 
+// qosMark is the attribute by which the value of a class is known from other values that have a name.
+const qosMark = "traffic_class"
+
 // qosRef converts the value of an expression to the name of a qos block.
 func (l *loader) qosRef(v cty.Value) (string, bool) {
-	name, ok := nameOf(v, "traffic_class")
+	name, ok := nameOf(v, qosMark)
 	return name, ok && l.f.QoS(fabric.QoSRef(name)) != nil
 }
 

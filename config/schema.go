@@ -23,8 +23,8 @@ type attribute struct {
 	one      []string
 	min, max *float64
 	least    *float64 // smallest value besides 0; nil: min
-	initial  string // default value as text; "": none
-	absent   string // documented behaviour if not set, where the field stays nil; "": none
+	initial  string   // default value as text; "": none
+	absent   string   // documented behaviour if not set, where the field stays nil; "": none
 	shape    string
 	goType   string // Go type and field, for the documentation
 	goField  string

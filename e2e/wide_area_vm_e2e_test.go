@@ -34,7 +34,7 @@ func TestWideAreaRehearsal(t *testing.T) {
 
 	try(t, state, "lab", "fault", longLink, "wan", "delay=275ms").want(t, 0)
 	a = try(t, state, "verify", "-lab", "-only", "ping,workload", longLink)
-	a.want(t, 3, "the transfer of a checkpoint takes", "over what was measured", `these would do: checkpoint_interval = "0.`)
+	a.want(t, 3, "the transfer of a checkpoint takes", "over what was measured", `would hold: checkpoint_interval = "0.`)
 	// Losses that nobody declared are measured, and the model takes them.
 	try(t, state, "lab", "fault", longLink, "wan", "loss=20%").want(t, 0)
 	a = try(t, state, "verify", "-lab", "-only", "ping,verbs,workload", longLink)

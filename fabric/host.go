@@ -28,9 +28,9 @@ type Host struct {
 	Slurm *Slurm `ff:"slurm,block"` // nil: by SSH
 	// A network interface of the fabric. Interfaces without a block are never changed.
 	NICs []*NIC `ff:"nic,block,label=NAME,repeat"` // and the bonds and VLANs, whose names differ from those of NICs
-	// Several NICs that act as one, which fabricform makes. A bond stands wherever a NIC does: `bond.b0`, or outside the host `host.a.bond.b0`.
+	// Several NICs that act as one, which fabricform makes. A bond can be used wherever a NIC can: `bond.b0`, or outside the host `host.a.bond.b0`.
 	Bonds []*BondBlock `json:"-" ff:"bond,block,label=NAME,repeat"`
-	// A VLAN on a NIC or bond, which fabricform makes. A VLAN stands wherever a NIC does: `vlan.storage`, or outside the host
+	// A VLAN on a NIC or bond, which fabricform makes. A VLAN can be used wherever a NIC can: `vlan.storage`, or outside the host
 	// `host.a.vlan.storage`.
 	VLANs []*VLANBlock `json:"-" ff:"vlan,block,label=NAME,repeat"`
 	// A route of the main table.

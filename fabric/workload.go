@@ -79,7 +79,7 @@ type Span struct {
 	BufferBytes *float64 `ff:"buffer_bytes,min=1,max=1e15"`
 	// Expected loss in each direction, in percent of the packets.
 	Loss *float64 `ff:"loss,min=0,least=0.000001,max=99"`
-	// What runs over it: `workload.llm`. Which part of the workload, `role` says.
+	// What runs over it: `workload.llm`. `role` says which part of the workload it is.
 	Workload WorkloadRef `ff:"workload"`
 }
 

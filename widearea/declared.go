@@ -342,8 +342,8 @@ func (c checker) lossless(rtt Range) []fabric.Problem {
 // broken reports a bound that cannot hold.
 func (c checker) broken(w *fabric.Workload, b Bound) fabric.Problem {
 	return problem(fabric.Error, c.Block.At("workload"), "Bound of the workload cannot hold",
-		"%s, of role %q, with workload %s: the %s takes %s, and %s is %s. %s; %s.", c.Title, c.Role, w.Name, b.Of.Name, b.Of.Text(),
-		b.Attribute, amount(b.Seconds, Seconds), b.By.Sentence(), b.Cure())
+		"%s, of role %q, with workload %s: the %s takes %s, and %s is %s. %s. %s.", c.Title, c.Role, w.Name, b.Of.Name, b.Of.Text(),
+		b.Attribute, amount(b.Seconds, Seconds), b.By.Sentence(), strings.ToUpper(b.Cure()[:1])+b.Cure()[1:])
 }
 
 // unasked warns about collectives that would cross a long way without a bound that says how long they may take.

@@ -15,8 +15,8 @@ const (
 	firstSegs = 10 // of a connection that has sent nothing yet
 )
 
-// Known reports whether the model knows how a congestion control of Linux starts and answers losses. Of others only the windows are known.
-func Known(congestion string) bool { return congestion == "cubic" || congestion == "reno" }
+// understood reports whether the model knows how a congestion control of Linux starts and answers losses. Of others only the windows are known.
+func understood(congestion string) bool { return congestion == "cubic" || congestion == "reno" }
 
 // TCP is how TCP sends over a path.
 type TCP struct {
@@ -30,7 +30,7 @@ type TCP struct {
 
 // Rate returns the mean rate of TCP with CUBIC: what windows, losses and slow start leave.
 func (c TCP) Rate(p Path) Figure {
-	known := Known(c.Control)
+	known := understood(c.Control)
 	// bursts is how many windows can arrive besides one for each round trip
 	one := func(rtt, window, rate, loss, bursts float64) float64 {
 		if rtt == 0 {

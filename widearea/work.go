@@ -119,14 +119,31 @@ type Bound struct {
 	By        Figure   `json:"by"` // the part of it that decides the lower end
 	Verdict   Verdict  `json:"verdict"`
 	Unknown   []string `json:"unknown,omitempty"`  // what would have to be known: attributes, and what cannot be declared; empty unless Undecided
-	Would     []string `json:"would_do,omitempty"` // what would do instead; empty unless Broken
+	Would     []string `json:"would_do,omitempty"` // each of which would hold instead; empty unless Broken
+	NoLink    bool     `json:"-"`                  // Broken, and no other link of this distance would hold
 }
 
 // Open says what must be known to prove that an undecided bound holds.
 func (b Bound) Open() string { return "unknown: " + strings.Join(b.Unknown, ", ") }
 
-// Cure names what would do instead.
-func (b Bound) Cure() string { return "these would do: " + strings.Join(b.Would, "; ") }
+// Cure names what would hold instead.
+func (b Bound) Cure() string {
+	text := "any one of these would hold: " + strings.Join(b.Would, "; ")
+	if len(b.Would) == 1 {
+		text = "this would hold: " + b.Would[0]
+	}
+	if b.NoLink {
+		text += "; a faster link would not"
+	}
+	return text
+}
+
+// propose adds another link that would hold a broken bound; "": there is none.
+func (b *Bound) propose(link string) {
+	if b.NoLink = link == ""; !b.NoLink {
+		b.Would = append(b.Would, link)
+	}
+}
 
 // input is something that a figure depends on: an attribute, or what cannot be declared.
 type input struct {
@@ -267,8 +284,8 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 		return e
 	}
 	b.Would = []string{"max_step_seconds = " + upwards(f.Value.Low)}
-	if own > b.Seconds {
-		return e // no link helps
+	if b.NoLink = own > b.Seconds; b.NoLink {
+		return e
 	}
 	if k := math.Ceil(took.Low / b.Seconds); b.Seconds > 0 && k < 1e6 {
 		b.Would = append(b.Would, fmt.Sprintf("steps_per_sync = %g", k))
@@ -277,7 +294,7 @@ func step(w *fabric.Workload, p Path, n NCCL) Effect {
 		_, took := t.reduce(Exactly(rate), Exactly(rtt))
 		return took.Low/t.each <= b.Seconds
 	}
-	b.Would = append(b.Would, instead(p, rate, fits))
+	b.propose(instead(p, rate, fits))
 	return e
 }
 
@@ -302,7 +319,7 @@ func firstToken(w *fabric.Workload, p Path) Effect {
 		return e
 	}
 	b.Would = []string{"max_first_token_seconds = " + upwards(f.Value.Low)}
-	if own.Low > b.Seconds {
+	if b.NoLink = own.Low > b.Seconds; b.NoLink {
 		return e
 	}
 	if left := b.Seconds - p.RTT.Low/2; w.Tokens > 0 && left > 0 {
@@ -310,14 +327,14 @@ func firstToken(w *fabric.Workload, p Path) Effect {
 			b.Would = append(b.Would, fmt.Sprintf("tokens = %.0f", n))
 		}
 	}
-	b.Would = append(b.Would, instead(p, p.effective(), within(kv.Value, b.Seconds)))
+	b.propose(instead(p, p.effective(), within(kv.Value, b.Seconds)))
 	return e
 }
 
 func checkpoint(w *fabric.Workload, p Path) Effect {
 	size := Checkpoint(w)
 	f := across("transfer of a checkpoint", sourceCheckpoint, size.Value, p.effective(), p)
-	f.Limits = "the shortest interval that the link bears"
+	f.Limits = "checkpoints cannot follow each other faster than this"
 	e := Effect{Figures: []Figure{size, f}}
 	if w.CheckpointInterval == nil {
 		return e
@@ -325,7 +342,8 @@ func checkpoint(w *fabric.Workload, p Path) Effect {
 	e.Bound = judge("checkpoint_interval", w.CheckpointInterval.Seconds(), f, f, "whether the sender waits until it is confirmed", append(p.inputs(),
 		input{w.CheckpointBytes != nil, "checkpoint_bytes"}, input{!p.Soft, softRate})...)
 	if b := e.Bound; b.Verdict == Broken {
-		b.Would = []string{fmt.Sprintf("checkpoint_interval = \"%ss\"", upwards(f.Value.Low)), instead(p, p.effective(), within(size.Value, b.Seconds))}
+		b.Would = []string{fmt.Sprintf("checkpoint_interval = \"%ss\"", upwards(f.Value.Low))}
+		b.propose(instead(p, p.effective(), within(size.Value, b.Seconds)))
 	}
 	return e
 }
@@ -344,7 +362,7 @@ func within(bytes Range, limit float64) func(rate, rtt float64) bool {
 	return func(rate, rtt float64) bool { return transfer(bytes, Exactly(rate), Exactly(rtt)).Low <= limit }
 }
 
-// instead names the link that would do: a rate, or a shorter way.
+// instead names the link that would do: a rate, or a shorter way; "" if there is none.
 func instead(p Path, has Range, fits func(rate, rtt float64) bool) string {
 	const most = 1e9 // Gb/s
 	switch {
@@ -360,7 +378,7 @@ func instead(p Path, has Range, fits func(rate, rtt float64) bool) string {
 			return fmt.Sprintf("a round trip of %s, which is %s km of fibre", amount(low, Seconds), digits(low/2/fabric.FibreDelay))
 		}
 	}
-	return "no link of this distance"
+	return ""
 }
 
 // border returns the two values, close to each other, between which below changes from true to false. It is true of low unless low is 0.
