@@ -164,11 +164,11 @@ func lacks(v cty.Value, text string, step hcl.Traverser) (said, near string) {
 	case instances(v, isNIC) && !inText(step):
 		return fmt.Sprintf("%s is a nic block with for_each, so each instance has a key: %s. Write …[\"key\"] for one.",
 			text, listed(attributeNames(v))), ""
-	case namedKind(v) != "" && !inText(step):
+	case namedKind(v) != "" && inText(step):
 		return fmt.Sprintf("%s is one %s block and has no instances. Write it without %s.", text, namedKind(v), written(hcl.Traversal{step})), ""
 	case namedKind(v) != "":
 		cure, near := nearestOrList(name, propertyNames(namedKind(v)))
-		return fmt.Sprintf("A %s has no %q.%s", namedKind(v), name, cure), near
+		return fmt.Sprintf("A %s block has no %q.%s", namedKind(v), name, cure), near
 	case t.IsObjectType():
 		cure, near := nearestOrList(name, attributeNames(v))
 		return fmt.Sprintf("%s has no %q.%s", text, name, cure), near

@@ -163,7 +163,11 @@ func (l *loader) check() {
 	slices.SortFunc(l.f.Classes, func(a, b *fabric.QoS) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Workloads, func(a, b *fabric.Workload) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Networks, func(a, b *fabric.Network) int { return strings.Compare(a.Name, b.Name) })
+	wrong := l.diags.HasErrors()
 	for _, p := range slices.Concat(fabric.Check(l.f), widearea.Check(l.f)) {
+		if p.Absence && wrong {
+			continue
+		}
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: p.Summary, Detail: p.Detail}
 		if p.Severity == fabric.Warning {
 			d.Severity = hcl.DiagWarning

@@ -21,6 +21,8 @@ type Problem struct {
 	Severity        Severity
 	Summary, Detail string
 	Pos             Pos
+	// Absence says that the problem is that something is missing. A mistake elsewhere may be the reason: beside errors it is not reported.
+	Absence bool
 }
 
 // checker indexes the fabric once, so that every check takes linear time.
@@ -35,11 +37,11 @@ type checker struct {
 }
 
 func (c *checker) errorf(p Pos, summary, detail string, a ...any) {
-	c.out = append(c.out, Problem{Error, summary, fmt.Sprintf(detail, a...), p})
+	c.out = append(c.out, Problem{Severity: Error, Summary: summary, Detail: fmt.Sprintf(detail, a...), Pos: p})
 }
 
 func (c *checker) warnf(p Pos, summary, detail string, a ...any) {
-	c.out = append(c.out, Problem{Warning, summary, fmt.Sprintf(detail, a...), p})
+	c.out = append(c.out, Problem{Severity: Warning, Summary: summary, Detail: fmt.Sprintf(detail, a...), Pos: p})
 }
 
 // Check returns all problems of the fabric that can be found without hosts, in a stable order. Checks

@@ -197,10 +197,12 @@ func Check(f *fabric.Fabric) (out []fabric.Problem) {
 	return append(out, unused(f.Workloads, all)...)
 }
 
-// unused warns about workloads that nothing uses, and about bounds by which nothing is judged. What an invalid block uses is not known.
+// unused warns about workloads that nothing uses, and about bounds by which nothing is judged.
 func unused(workloads []*fabric.Workload, all []Segment) (out []fabric.Problem) {
-	if slices.ContainsFunc(all, func(s Segment) bool { return s.Block.Invalid }) {
-		return nil
+	missing := func(at fabric.Pos, summary, detail string, a ...any) {
+		p := problem(fabric.Warning, at, summary, detail, a...)
+		p.Absence = true
+		out = append(out, p)
 	}
 	for _, w := range workloads {
 		roles := map[string]bool{}
@@ -212,8 +214,8 @@ func unused(workloads []*fabric.Workload, all []Segment) (out []fabric.Problem) 
 		switch {
 		case w.Invalid:
 		case len(roles) == 0:
-			out = append(out, problem(fabric.Warning, w.Pos, "Workload that nothing uses",
-				"No link or network has workload = workload.%s, so nothing is judged by it. Set that where it crosses, or remove the workload.", w.Name))
+			missing(w.Pos, "Workload that nothing uses",
+				"No link or network has workload = workload.%s, so nothing is judged by it. Set that where it crosses, or remove the workload.", w.Name)
 		default:
 			for _, b := range []struct {
 				declared        bool
@@ -224,9 +226,9 @@ func unused(workloads []*fabric.Workload, all []Segment) (out []fabric.Problem) 
 				{w.CheckpointInterval != nil, "checkpoint_interval", "checkpoint"},
 			} {
 				if b.declared && !roles[b.role] {
-					out = append(out, problem(fabric.Warning, w.At(b.attribute), "Bound by which nothing is judged",
+					missing(w.At(b.attribute), "Bound by which nothing is judged",
 						"%s is judged over links and networks of role %q, and none of those has workload = workload.%s. Correct the role, or remove %s.",
-						b.attribute, b.role, w.Name, b.attribute))
+						b.attribute, b.role, w.Name, b.attribute)
 				}
 			}
 		}
