@@ -68,6 +68,9 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 		res = res.fails("the links together are slower than declared: "+
 			"one of them is not used, or other traffic shares the port, its PCIe lanes or the CPUs", "")
 	}
+	if res.Verdict == Pass {
+		res = res.judgedBy(sum)
+	}
 	out := []Result{res}
 	for _, s := range shares {
 		out = append(out, s.congestion...)

@@ -5,10 +5,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/perftest"
 	"net/netip"
 	"time"
 )
@@ -59,6 +61,29 @@ func TestZeroBytesFailWithoutThreshold(t *testing.T) {
 	})
 	if failed(measure(t, f, w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("no payload byte arrived: passed")
+	}
+}
+
+// TestARateThatNothingJudgesIsNoPass: without a declared speed or threshold, TCP and RDMA bandwidths are shown and skipped.
+func TestARateThatNothingJudgesIsNoPass(t *testing.T) {
+	f, v := rdmaFabric(), newVerbs()
+	for _, l := range f.Links {
+		l.SpeedGbps, l.ExpectGbps, l.PortGroup = 0, 0, "p"
+		l.Validate.TCP = fabric.TCPCheck{Enabled: true, Duration: time.Second, Streams: 4}
+	}
+	seen := map[Item]int{}
+	for _, r := range measure(t, f, v, Options{Only: []Check{CheckTCP, CheckVerbs}}) {
+		rate := r.Item == Throughput || r.Item == GroupThroughput || r.Item == PerftestRun && perftest.Test(r.Object).Bandwidth()
+		if !rate {
+			continue
+		}
+		seen[r.Item]++
+		if r.Verdict != Skip || r.Skipped != NotDeclared || r.Cause != "speed_gbps is not declared" || len(r.Values) == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if seen[Throughput] != 4 || seen[GroupThroughput] == 0 || seen[PerftestRun] == 0 {
+		t.Errorf("%v", seen)
 	}
 }
 

@@ -72,6 +72,14 @@ func exactly(v float64) *Threshold { return &Threshold{Exactly: &v} }
 
 func notJudged(why NotJudged) *Threshold { return &Threshold{NotJudged: why} }
 
+// judgedBy returns the result as it is, or as skipped if nothing is declared by which its rate could be judged.
+func (r Result) judgedBy(rate Measurement) Result {
+	if rate.Threshold != nil && rate.Threshold.NotJudged == NothingDeclared {
+		return r.skips(NotDeclared, "speed_gbps is not declared")
+	}
+	return r
+}
+
 // met reports whether a value meets the threshold.
 func (t *Threshold) met(v float64) bool {
 	return t == nil || (t.AtLeast == nil || v >= *t.AtLeast) && (t.AtMost == nil || v <= *t.AtMost) && (t.Exactly == nil || v == *t.Exactly)

@@ -50,7 +50,7 @@ func (r *run) chooses(ctx context.Context, h *fabric.Host) (out []Result) {
 		case p.HCA == "" && r.fabric.NCCLOf(h).Transport == "socket":
 			out = append(out, res.skips(NoRDMA, p.Why+": NCCL uses sockets on "+p.Netdev))
 		case p.HCA == "" && r.options.Lab && r.options.LabCapGbps > 0:
-			out = append(out, res.skips(InLab, "a namespace lab has no RDMA devices, so NCCL uses sockets"))
+			out = append(out, res.skips(InLab, noRDMAInLab+", so NCCL uses sockets"))
 		case p.HCA == "":
 			res.Verdict, res.Cause = Warn, p.Why+": NCCL cannot use RDMA on "+p.NIC
 			switch {

@@ -94,7 +94,7 @@ func (t *trial) transferred(res Result, from side, sent, got probe.TCPResult, po
 		return res.fails("slower than declared: possible causes are a small MTU, a lower negotiated speed, too few PCIe lanes, "+
 			"busy CPUs, or retransmits", "")
 	}
-	return res
+	return res.judgedBy(rate)
 }
 
 func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p pair) (sent, got probe.TCPResult, err error) {

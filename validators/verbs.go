@@ -103,6 +103,9 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	}
 	found := snap.RDMAOn(s.link.Name)
 	switch {
+	case len(found) == 0 && t.options.Lab && t.options.LabCapGbps > 0:
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(InLab, noRDMAInLab+"; a lab of virtual machines (lab up -backend vm) has those of rxe blocks")
+		return p, &res
 	case len(found) == 0 && !t.declaresRDMA(s):
 		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA,
 			noDevice(s)+", and none declared; declare an rxe block for a Soft-RoCE device")
@@ -136,6 +139,9 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s of %s", p.device.Name, version, addr, s.link.Name),
 		fmt.Sprintf("make sure that %s has the address, and that it was added after the device appeared", s.link.Name))
 }
+
+// noRDMAInLab is why a namespace lab proves nothing about RDMA.
+const noRDMAInLab = "a namespace lab has no RDMA devices"
 
 func noDevice(s side) string { return "no RDMA device on " + s.link.Name }
 
@@ -337,6 +343,8 @@ func (t *trial) judgeVerbs(ctx context.Context, res Result, before counted, m me
 			"have none for these NICs")
 	case len(errors) > 0:
 		return res.fails(rose(errors)+": packets were lost or late", "check cables, flow control and MTU")
+	case test.Bandwidth():
+		return res.judgedBy(m.value)
 	}
 	return res
 }

@@ -71,10 +71,10 @@ func (t *trial) workload(s widearea.Segment) {
 	}
 	measured := "" // what bounds the rate
 	for _, r := range t.out {
-		if r.Check == CheckTCP && r.Item == Throughput && r.Verdict != Skip && !r.Unmeasured {
+		if r.Check == CheckTCP && r.Item == Throughput && len(r.Values) > 0 {
 			t.add(t.tcpModel(p, r))
 		}
-		if r.Check != CheckVerbs || r.Item != PerftestRun || r.Verdict == Skip || r.Unmeasured || !perftest.Test(r.Object).Bandwidth() {
+		if r.Check != CheckVerbs || r.Item != PerftestRun || len(r.Values) == 0 || !perftest.Test(r.Object).Bandwidth() {
 			continue
 		}
 		model, window := t.rateModel(p, r)

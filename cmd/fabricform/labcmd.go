@@ -159,11 +159,13 @@ func labExec(a *app) *cobra.Command {
 func labFault(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "fault FABRIC LINK FAULT", Short: "Break or repair a cable of the lab", Args: cobra.ExactArgs(3),
-		Long: `FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, jitter=TIME, loss=PERCENT, remark=DSCP
-(give each IP packet this DSCP), no-vlan=ID (drop the packets of this VLAN, as a switch does that does not carry it), pause=PRIORITY
-(send PFC frames of this priority to both ends), or none (repair). A cable of a bond is named LINK:NIC, after the member at the link's first end.`,
+		Long: `FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, jitter=TIME (how much longer or shorter
+single packets take), loss=PERCENT, remark=DSCP (give each IP packet this DSCP), no-vlan=ID (drop the packets of this VLAN, as a switch does
+that does not carry it), pause=PRIORITY (send PFC frames of this priority to both ends), or none (repair). delay, jitter and loss are of each
+direction, and can be joined: delay=20ms,loss=1%. A cable of a bond is named LINK:NIC, after the member at the link's first end.`,
 		Example: `  fabricform lab fault examples/roce-pair.hcl rail0 cut
   fabricform lab fault examples/roce-pair.hcl rail0 swap=rail1
+  fabricform lab fault examples/roce-pair.hcl rail0 delay=20ms,jitter=2ms,loss=1%
   fabricform lab fault examples/roce-pair.hcl rail0 none
   fabricform lab fault examples/bond-vlan.hcl pair:p0 cut
   fabricform lab fault examples/bond-vlan.hcl pair:p1 no-vlan=200`,
