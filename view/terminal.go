@@ -19,6 +19,14 @@ func (p *Printer) width() int {
 	return p.columns
 }
 
+// Columns returns how wide text may be: most, or less on a narrow terminal.
+func (p *Printer) Columns(most int) int {
+	if width := p.width(); width >= leastWidth {
+		return min(most, width)
+	}
+	return most
+}
+
 // leastWidth is the width below which lines are left to the terminal.
 const leastWidth = 30
 

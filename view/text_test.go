@@ -365,6 +365,17 @@ func TestDiagnosticsOfHostileFiles(t *testing.T) {
 	}
 }
 
+// TestColumnsAreThoseOfANarrowTerminal, and of no other: a help text is no wider than 80 anywhere.
+func TestColumnsAreThoseOfANarrowTerminal(t *testing.T) {
+	for width, want := range map[int]int{0: 80, 10: 80, 60: 60, 80: 80, 200: 80} {
+		p := New(&bytes.Buffer{})
+		p.columns = width
+		if got := p.Columns(80); got != want {
+			t.Errorf("%d columns: %d, want %d", width, got, want)
+		}
+	}
+}
+
 // TestLinesAreBrokenBetweenWords: at 80 columns, further lines are indented, and the words are whole and in their order.
 func TestLinesAreBrokenBetweenWords(t *testing.T) {
 	var wide, narrow bytes.Buffer

@@ -91,12 +91,12 @@ func rootCommand(a *app) *cobra.Command {
 	})
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.enter() }
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", ".FlagUsagesWrapped 80", "[command] --help", "[command] -h").Replace(
-		root.UsageTemplate()))
-	help := root.HelpFunc()
+	help, usage := root.HelpFunc(), strings.ReplaceAll(root.UsageTemplate(), "[command] --help", "[command] -h")
 	root.SetHelpFunc(func(c *cobra.Command, args []string) { // broken between words, as all other text is
 		var text bytes.Buffer
-		c.Long = view.Fill(c.Long, 80)
+		columns := a.out.Columns(80)
+		c.Long = view.Fill(c.Long, columns)
+		root.SetUsageTemplate(strings.ReplaceAll(usage, ".FlagUsages", ".FlagUsagesWrapped "+strconv.Itoa(columns)))
 		c.SetOut(&text)
 		help(c, args)
 		for line := range strings.Lines(text.String()) {
