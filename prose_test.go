@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,5 +121,56 @@ func TestCommandsInMessagesNameTheFabric(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// wrong are phrases that are wrong wherever they are: inverted sentences, proverbs, and words that the field does not use.
+var wrong = []string{"stands wherever", "stands twice", "these would do", "nothing was found out", "link bears", "knows not", "were to be killed",
+	"is let go", "is borne", "cannot be told from", "too mild", "fails together with", "by who ", "goes back to how", "will do it", "of the which", "`role` says.", "is no warning"}
+
+// TestPlainWords: the pages and the texts of the program have none of the wrong phrases.
+func TestPlainWords(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		var texts []string
+		switch {
+		case filepath.Ext(path) == ".md" && path != "CHANGELOG.md":
+			page, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			texts = strings.Split(string(page), "\n")
+		case filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go"):
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BasicLit:
+					texts = append(texts, n.Value)
+				case *ast.Comment:
+					texts = append(texts, n.Text)
+				}
+				return true
+			})
+		default:
+			return nil
+		}
+		read++
+		for _, text := range texts {
+			for _, phrase := range wrong {
+				if strings.Contains(text, phrase) {
+					t.Errorf("%s has the phrase %q: %s", path, phrase, text)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || read < 300 {
+		t.Errorf("%d files were read: %v", read, err)
 	}
 }

@@ -113,11 +113,11 @@ func (t *trial) declaredRTT(rtt widearea.Range) Result {
 	case want.Low == 0:
 		return res.skips(NotDeclared, "no rtt or distance_km declared")
 	case rtt.High < want.Low:
-		res.Verdict, res.Cause = Warn, "shorter than declared: what was judged offline is too strict"
+		res.Verdict, res.Cause = Warn, "shorter than declared: the judgement offline was too strict"
 	case rtt.Low > want.High && t.options.Lab:
 		return res.skips(InLab, "longer than declared: emulated machines answer late, or the cable has a fault")
 	case rtt.Low > want.High:
-		res.Verdict, res.Cause = Warn, "longer than declared: what was judged offline is too mild"
+		res.Verdict, res.Cause = Warn, "longer than declared: the judgement offline was too lenient"
 	}
 	if res.Verdict == Warn {
 		res.Cure = "correct rtt, jitter or distance_km"
