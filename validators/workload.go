@@ -62,13 +62,17 @@ func (t *trial) workload(s widearea.Segment) {
 		t.add(t.declaredJitter(rtt))
 	}
 	p = t.losses(p)
-	if t.options.Lab && t.options.LabCapGbps == 0 { // virtual machines have no link rate
+	switch labCap := t.options.LabCapGbps; {
+	case t.options.Lab && labCap == 0: // virtual machines have no link rate
 		p.Rate = widearea.Range{High: math.Inf(1)}
+	case t.options.Lab && p.Rate.High > labCap:
+		p.Rate = widearea.Exactly(labCap)
 	}
-	rate := widearea.Range{High: widearea.Exactly(s.Gbps).High}
+	rate := widearea.Range{High: s.Gbps}
 	if s.Gbps == 0 {
 		rate.High = math.Inf(1)
 	}
+	p.RateBy = "the rate, which the check verbs measures"
 	measured := "" // what bounds the rate
 	for _, r := range t.out {
 		if r.Check == CheckTCP && r.Item == Throughput && len(r.Values) > 0 {
@@ -112,6 +116,8 @@ func (t *trial) declaredRTT(rtt widearea.Range) Result {
 	switch {
 	case want.Low == 0:
 		return res.skips(NotDeclared, "no rtt or distance_km declared")
+	case rtt.High < want.Low && t.options.Lab && t.options.LabCapGbps > 0:
+		return res.skips(InLab, "the cables of a namespace lab have no length; those of virtual machines (lab up -backend vm) have the declared one")
 	case rtt.High < want.Low:
 		res.Verdict, res.Cause = Warn, "shorter than declared: the judgement offline was too strict"
 	case rtt.Low > want.High && t.options.Lab:

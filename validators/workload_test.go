@@ -170,7 +170,7 @@ func TestTCPStandsBesideItsModel(t *testing.T) {
 			t.Fatalf("%+v", tcp)
 		}
 		for _, r := range tcp {
-			if r.Verdict != want || !strings.Contains(r.Found, "with 4 streams, buffers 2.1 to 4.19 MB, RTT 101 ms, 1 s from 10 segments of 8948 B") || r.Values[1].Value != gbps {
+			if r.Verdict != want || !strings.Contains(r.Found, "4 streams, buffers 2.1 to 4.19 MB, RTT 101 ms, 1 s from 10 segments of 8948 B") || r.Values[1].Value != gbps {
 				t.Errorf("%g Gb/s: %+v", gbps, r)
 			}
 		}
@@ -179,6 +179,26 @@ func TestTCPStandsBesideItsModel(t *testing.T) {
 	v.tcp.Buffer = 0
 	if tcp, _ := models(ofWorkload(measure(t, f, v, only))); tcp[0].Verdict != Skip || tcp[0].Skipped != NotMeasured {
 		t.Errorf("%+v", tcp)
+	}
+}
+
+// TestANamespaceLabHasNoDistance, and its links carry what they are limited to: that is no finding about the files.
+func TestANamespaceLabHasNoDistance(t *testing.T) {
+	v, f := longWay(t, "inference", func(w *fabric.Workload) {
+		bytes, limit := 1e6, 60.0
+		w.KVTokenBytes, w.Tokens, w.MaxFirstTokenSeconds = &bytes, 1000, &limit
+	})
+	f.Links[0].ExpectGbps, v.rtt = 25, time.Millisecond
+	all := ofWorkload(measure(t, f, v, Options{Lab: true, LabCapGbps: 1, Only: []Check{CheckPing, CheckTCP, CheckWorkload}}))
+	if all[0].Item != DeclaredRTT || all[0].Skipped != InLab || !strings.HasPrefix(all[0].Cause, "the cables of a namespace lab have no length") {
+		t.Errorf("%+v", all[0])
+	}
+	tcp, _ := models(all)
+	if len(tcp) != 2 || !strings.Contains(tcp[0].Found, "with B 1 Gb/s, ") || tcp[0].Values[0].Value != 1 {
+		t.Errorf("%+v", tcp)
+	}
+	if last := all[len(all)-1]; last.Item != WorkloadBound || !strings.HasSuffix(last.Cause, "unknown: the rate, which the check verbs measures, prefill_seconds") {
+		t.Errorf("%+v", last)
 	}
 }
 

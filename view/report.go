@@ -299,11 +299,11 @@ func (p *Printer) result(r validators.Result) {
 		line += compose(" %s", measured)
 	}
 	if r.Verdict == validators.Skip {
-		word := "skipped: "
 		if len(r.Values) > 0 {
-			word = "not judged: "
+			p.Linef("%s  %s", line, p.dim("(not judged: "+r.Cause+")"))
+			return
 		}
-		p.Linef("%s %s", line, p.dim(word+r.Cause))
+		p.Linef("%s %s", line, p.dim("skipped: "+r.Cause))
 		return
 	}
 	if expected := Expected(r); expected != "" {

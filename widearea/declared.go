@@ -76,7 +76,7 @@ func (s Segment) Long() bool { return Roundtrip(s.Span).Low > Far.Seconds() }
 
 // Path returns what the files say about the way.
 func (s Segment) Path(f *fabric.Fabric) Path {
-	p := Path{RTT: Roundtrip(s.Span), Rate: atLeast(0), MTU: math.MaxInt}
+	p := Path{RTT: Roundtrip(s.Span), Rate: atLeast(0), RateBy: "expect_gbps", MTU: math.MaxInt}
 	if s.Gbps > 0 {
 		p.Rate = Exactly(s.Gbps)
 	}

@@ -145,7 +145,7 @@ func TestVerdictsAreNoFinerThanTheirInputs(t *testing.T) {
 func TestUnknownInputsAreNamed(t *testing.T) {
 	interval := time.Hour
 	w := &fabric.Workload{Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(10), MaxFirstTokenSeconds: seconds(10), CheckpointInterval: &interval}
-	p, n := Path{RTT: atLeast(0.02), Rate: atLeast(0), MTU: 4096, Soft: true}, DefaultNCCL()
+	p, n := Path{RTT: atLeast(0.02), Rate: atLeast(0), RateBy: "expect_gbps", MTU: 4096, Soft: true}, DefaultNCCL()
 	is := func(when, role, want string) {
 		t.Helper()
 		b := Work(w, role, p, n).Bound

@@ -65,6 +65,7 @@ type Path struct {
 	LossBy  string  // how it is known: "declared" or "measured"; "" if it is 0
 	MTU     int     // bytes of payload of an RDMA packet
 	Soft    bool    // both ends are Soft-RoCE
+	RateBy  string  // what would have to be known of the rate, where it is not: an attribute, or a measurement
 	Timeout int     // exponent of the local ACK timeout; 0: nothing is lost twice in a row
 }
 

@@ -50,8 +50,8 @@ func (c TCP) Rate(p Path) Figure {
 	}
 	f := Figure{Name: "rate of TCP", Unit: Gbps,
 		Value:   Range{one(p.RTT.High, c.Window.Low, p.Rate.Low, math.Max(p.Loss, c.Resent), 0), one(p.RTT.Low, c.Window.High, p.Rate.High, p.Loss, 1)},
-		Formula: "streams · mean window / RTT; window ≤ buffers",
-		Numbers: fmt.Sprintf("%d streams, buffers %s, RTT %s", c.Streams, c.Window.In(Bytes), p.RTT.In(Seconds)),
+		Formula: "at most B, and streams · mean window / RTT; window ≤ buffers",
+		Numbers: fmt.Sprintf("B %s, %d streams, buffers %s, RTT %s", p.Rate.In(Gbps), c.Streams, c.Window.In(Bytes), p.RTT.In(Seconds)),
 		Source:  sourceTCP, Limits: "the streams are alike; a slow start that overshoots is not in it"}
 	if c.Seconds > 0 && known {
 		f.Numbers += fmt.Sprintf(", %s from 10 segments of %d B", amount(c.Seconds, Seconds), c.Segment)

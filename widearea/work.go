@@ -174,7 +174,7 @@ func judge(attribute string, limit float64, of, by Figure, rest string, inputs .
 
 // inputs returns what must be known of a path.
 func (p Path) inputs() []input {
-	return []input{{p.RTT.Bounded(), "rtt"}, {p.Rate.Low > 0, "expect_gbps"}, {p.Loss == 0, "which packets are lost"}}
+	return []input{{p.RTT.Bounded(), "rtt"}, {p.Rate.Low > 0, p.RateBy}, {p.Loss == 0, "which packets are lost"}}
 }
 
 // Effect is what a path does to the part of a workload that its role names.
