@@ -46,7 +46,8 @@ func TestALossIsInItsRange(t *testing.T) {
 		for range runs {
 			lost := 0
 			for range sent {
-				if r.Float64() < p || r.Float64() < p {
+				there, back := r.Float64() < p, r.Float64() < p
+				if there || back {
 					lost++
 				}
 			}
