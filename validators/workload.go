@@ -147,8 +147,9 @@ func (t *trial) declaredJitter(rtt widearea.Range) Result {
 	return res
 }
 
-// losses holds the declared loss against the measured one, and returns the path with the one that the model takes: the declared one as
-// long as what was measured allows it, the measured one otherwise. Where no loss is declared and no ping was lost, there is none.
+// losses holds the declared loss against the measured one, on a path whose pings were answered. It returns the path with the loss that the
+// model takes: the declared one as long as what was measured allows it, the measured one otherwise. Where no loss is declared and no
+// ping was lost, there is none.
 func (t *trial) losses(p widearea.Path) widearea.Path {
 	lost, sent := 0, 0
 	var most, mostly float64 // share of segments that TCP sent again, at most and likely: as many are lost, or fewer
@@ -164,9 +165,6 @@ func (t *trial) losses(p widearea.Path) widearea.Path {
 				}
 			}
 		}
-	}
-	if sent == 0 {
-		return p
 	}
 	got, likely := widearea.LossOf(lost, sent, 2)
 	how := fmt.Sprintf("%d of %d pings lost", lost, sent)
@@ -189,9 +187,7 @@ func (t *trial) losses(p widearea.Path) widearea.Path {
 		t.add(res)
 		return p
 	}
-	if p.Loss, p.LossBy = likely, "measured"; likely == 0 {
-		p.LossBy = ""
-	}
+	p.Loss, p.LossBy = likely, "measured"
 	const taken = "the model takes the measured loss"
 	switch {
 	case declared == nil:

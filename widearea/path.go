@@ -62,7 +62,7 @@ type Path struct {
 	RTT     Range   // seconds of single round trips, with their jitter
 	Rate    Range   // Gb/s of payload that the link carries; unbounded if nobody declared a speed
 	Loss    float64 // share of packets lost in each direction; 0: none, or unknown
-	LossBy  string  // how it is known: "declared" or "measured"; "" if it is 0
+	LossBy  string  // how it is known: "declared" or "measured"; of no matter if it is 0
 	MTU     int     // bytes of payload of an RDMA packet
 	Soft    bool    // both ends are Soft-RoCE
 	RateBy  string  // what would have to be known of the rate, where it is not: an attribute, or a measurement
