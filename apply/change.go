@@ -20,7 +20,7 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	baseline := r.baseline(ctx)
 	r.e.Progress("opening a transaction on %s", countHosts(countActing(r.p)))
 	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: NewID(),
-		Lease: r.o.Lease, Secrets: r.s.Fabric.Secrets})
+		Lease: r.o.Lease, Secrets: r.s.Fabric.Secrets, Applied: r.applied})
 	var held *heldError
 	if errors.As(err, &held) {
 		return Held, fmt.Errorf("nothing was changed: %w", err)
@@ -35,8 +35,8 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	defer r.saveTokens(tx)()
 	// Before the first change: what a change disturbs and the helper restores is then known to have been there.
 	adopts := r.adopts()
-	adopting := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return adopts[host] == nil })
-	if err := r.s.Enrol(ctx, r.p, adopting, nil, adopts); err != nil {
+	adopting := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return adopts[host].Adopt == nil })
+	if err := r.s.Enrol(ctx, r.p, adopting, adopts); err != nil {
 		return r.revert(ctx, tx, Failed, err)
 	}
 	r.report.Outcomes = tx.Walk(ctx, r.p, r.o.OnFailure == RollbackHost, func(act planner.Action) { r.e.Progress("%s", act.Resource.Addr) })

@@ -48,7 +48,7 @@ func (r *run) enrolOthers(ctx context.Context) error {
 	}
 	others := r.s.others(ctx)
 	defer others.Close()
-	return others.Enrol(ctx, r.p, others.Hosts(), nil, nil)
+	return others.Enrol(ctx, r.p, others.Hosts(), nil)
 }
 
 // WithVanished adds the hosts that terms of a fabric.Selection name, and that the files no longer declare but the other hosts' rosters

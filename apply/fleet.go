@@ -402,16 +402,18 @@ func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, err
 	return r.Snapshot, err
 }
 
-// Enrol writes the plan's roster, the history entry of each changed host, and the values that each host's record adopts, to the hosts in
-// parallel. It joins their errors.
-func (f *Fleet) Enrol(ctx context.Context, of *planner.Plan, hosts []string, entries map[string]resource.HistoryEntry,
-	adopts map[string]map[resource.Atom]string) error {
+// Enrolment is what a host stores beside the roster. Each part may be nil.
+type Enrolment struct {
+	Entry   *resource.HistoryEntry   // the host was changed
+	Adopt   map[resource.Atom]string // values that its record adopts
+	Applied *resource.Applied        // what is applied, if the host does not keep it
+}
+
+// Enrol writes the plan's roster, and what else each host stores, to the hosts in parallel. It joins their errors.
+func (f *Fleet) Enrol(ctx context.Context, of *planner.Plan, hosts []string, more map[string]Enrolment) error {
 	return parallel.Do(0, hosts, func(_ int, h string) error {
-		p := calls.EnrolParams{Fabric: of.Fabric, Roster: of.Roster, Vanished: of.Vanished}
-		if e, ok := entries[h]; ok {
-			p.Entry = &e
-		}
-		p.Adopt = adopts[h]
+		m := more[h]
+		p := calls.EnrolParams{Fabric: of.Fabric, Roster: of.Roster, Vanished: of.Vanished, Entry: m.Entry, Adopt: m.Adopt, Applied: m.Applied}
 		if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
 			return fmt.Errorf("write the roster and the history on host %s: %w", h, err)
 		}

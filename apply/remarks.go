@@ -212,18 +212,18 @@ func (s *Session) recordParted(ctx context.Context, of *planner.Plan) error {
 	partings, err := s.partings()
 	records := s.Records()
 	for _, p := range partings {
-		entries := map[string]resource.HistoryEntry{}
+		entries := map[string]Enrolment{}
 		for host, end := range p.ends {
 			noted := slices.ContainsFunc(records[host], func(r resource.Record) bool {
 				return r.Fabric == p.of.Fabric && slices.ContainsFunc(r.History,
 					func(e resource.HistoryEntry) bool { return e.Plan == p.of.Plan && e.Failed != "" })
 			})
 			if end != endUnknown && !noted {
-				entries[host] = resource.HistoryEntry{Time: p.of.Since, Command: "apply", Who: p.of.Holder.User, Plan: p.of.Plan,
-					Failed: p.String()}
+				entries[host] = Enrolment{Entry: &resource.HistoryEntry{Time: p.of.Since, Command: "apply", Who: p.of.Holder.User,
+					Plan: p.of.Plan, Failed: p.String()}}
 			}
 		}
-		err = errors.Join(err, s.Enrol(ctx, of, slices.Sorted(maps.Keys(entries)), entries, nil))
+		err = errors.Join(err, s.Enrol(ctx, of, slices.Sorted(maps.Keys(entries)), entries))
 	}
 	return err
 }

@@ -311,7 +311,7 @@ func (r *run) enrolVanished(ctx context.Context, files *planner.Plan, fates map[
 			hosts = append(hosts, host)
 		}
 	}
-	return r.s.Enrol(ctx, files, hosts, nil, nil)
+	return r.s.Enrol(ctx, files, hosts, nil)
 }
 
 // refusal says why nothing is rolled back while hosts of the transaction are unreachable.

@@ -285,7 +285,7 @@ func reportFates(e Events, fates []HostOutcome) {
 // enrol writes the roster to hosts whose record has another one, and the history to hosts that were
 // changed.
 func (r *run) enrol(ctx context.Context) error {
-	hosts, entries := slices.Clone(r.p.Enrol), map[string]resource.HistoryEntry{}
+	hosts, more := slices.Clone(r.p.Enrol), r.adopts()
 	for _, h := range r.report.Outcomes {
 		e := r.s.entry(r.report.Command, r.id)
 		for _, o := range h.Outcomes {
@@ -300,31 +300,55 @@ func (r *run) enrol(ctx context.Context) error {
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()
 		}
-		entries[h.Host] = e
+		m := more[h.Host]
+		m.Entry = &e
+		more[h.Host] = m
 		if !slices.Contains(hosts, h.Host) {
 			hosts = append(hosts, h.Host)
 		}
 	}
-	return r.s.Enrol(ctx, r.p, hosts, entries, r.adopts())
+	for _, h := range r.p.Hosts {
+		if len(h.Actions) > 0 || len(h.Problems) > 0 || h.Unreachable != "" || len(h.Stale) > 0 {
+			continue // the transaction stores it, or the host is not as declared
+		}
+		if a := r.applied(h.Name); a != nil && !r.s.keeps(h.Name, a) {
+			e := more[h.Name]
+			e.Applied = a
+			more[h.Name] = e
+			if !slices.Contains(hosts, h.Name) {
+				hosts = append(hosts, h.Name)
+			}
+		}
+	}
+	return r.s.Enrol(ctx, r.p, hosts, more)
 }
 
 // adopts returns the values that the hosts' records adopt, by host; none if a host has reverted, because the apply has then failed.
-func (r *run) adopts() map[string]map[resource.Atom]string {
+func (r *run) adopts() map[string]Enrolment {
+	out := map[string]Enrolment{}
 	for _, h := range r.report.Outcomes {
 		if !slices.Contains([]Fate{"", Untouched, Committed, Waiting}, h.Fate) {
-			return nil
+			return out
 		}
 	}
-	out := map[string]map[resource.Atom]string{}
 	for _, h := range r.p.Hosts {
+		values := map[resource.Atom]string{}
 		for _, a := range h.Adopts {
-			if out[h.Name] == nil {
-				out[h.Name] = map[resource.Atom]string{}
-			}
-			maps.Copy(out[h.Name], a.Values)
+			maps.Copy(values, a.Values)
+		}
+		if len(values) > 0 {
+			out[h.Name] = Enrolment{Adopt: values}
 		}
 	}
 	return out
+}
+
+// applied returns what the host is after this run; nil if the host keeps what it has, because keys alone are made.
+func (r *run) applied(host string) *resource.Applied {
+	if r.keying {
+		return nil
+	}
+	return r.s.applied(host)
 }
 
 // entry returns a new entry for a host's history.

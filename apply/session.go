@@ -104,6 +104,7 @@ type state struct {
 	derived  []resource.Resource // of the latest proposed plan
 	proposed bool
 	joined   []resource.Resource // as derived
+	applied  map[string]string   // digests of what each fabric applied last, as read last
 	alone    bool                // one guardian only would watch a transaction
 	snapshot *facts.Snapshot     // as read last
 	records  []resource.Record   // as read last
@@ -398,7 +399,7 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	defer s.mu.Unlock()
 	known.alone = read.Guardians == 1
 	if !s.Options.Glance {
-		known.records, known.snapshot = read.Records, read.Snapshot
+		known.records, known.snapshot, known.applied = read.Records, read.Snapshot, read.Applied
 	}
 	return in
 }

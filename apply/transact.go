@@ -42,6 +42,8 @@ type txOptions struct {
 	Client       string // names this run
 	Lease        time.Duration
 	Secrets      fabric.Secrets // of the plan's resources
+	// Applied returns what a host is once its transaction is committed; nil if the host keeps what it has.
+	Applied func(host string) *resource.Applied
 }
 
 // heldError says that hosts were not changed because another transaction is open there.
@@ -138,7 +140,7 @@ func txOrders(p *planner.Plan, o txOptions) map[string]calls.TxOpen {
 	for _, h := range p.Hosts {
 		if len(h.Actions) > 0 {
 			out[h.Name] = calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease,
-				Atoms: atoms(h), Steps: persistSteps(o.Fabric, o.Secrets, h)}
+				Atoms: atoms(h), Steps: persistSteps(o.Fabric, o.Secrets, h), Applied: o.Applied(h.Name)}
 		}
 	}
 	hosts := slices.Sorted(maps.Keys(out))

@@ -32,6 +32,8 @@ type Backup struct {
 	// Forward is the work of the persist stage, so that it can be completed after a reset. It is part of
 	// the backup so that it is on disk, complete and with a hash, before anything is changed.
 	Forward json.RawMessage `json:"forward,omitempty"`
+	// Applied is what the host is once the transaction is committed (resource.Applied); empty leaves what the host keeps.
+	Applied json.RawMessage `json:"applied,omitempty"`
 	// Atoms are the values that the transaction may set. Path is how the operator reached the host; nil in backups of
 	// earlier builds.
 	Atoms []resource.Atom `json:"atoms,omitempty"`

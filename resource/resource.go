@@ -276,11 +276,22 @@ type Placed interface {
 	DeviceOf(snap *facts.Snapshot, a Atom) string
 }
 
+// SpecError says that a spec is not one of this build's.
+type SpecError struct {
+	Kind string
+	Err  error
+}
+
+func (e *SpecError) Error() string { return fmt.Sprintf("decode spec of %s: %v", e.Kind, e.Err) }
+
+func (e *SpecError) Unwrap() error { return e.Err }
+
 // Kind is a provider with its types erased.
 type Kind struct {
 	Name  string
 	Stage string // of all its changes
 	NIC   bool   // it is Wired
+	Local bool   // it is Local
 	// Device, Common and Undone are those of Wired: "" and false if the NIC is not found.
 	Device func(snap *facts.Snapshot, spec json.RawMessage) string
 	Common func(snap *facts.Snapshot, spec json.RawMessage, c Change) bool
@@ -328,7 +339,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	decode := func(raw json.RawMessage) (S, error) {
 		var s S
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return s, fmt.Errorf("decode spec of %s: %w", name, err)
+			return s, &SpecError{name, err}
 		}
 		return s, nil
 	}
@@ -375,6 +386,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return p.Apply(ctx, h, s, changes)
 		},
 	}
+	_, k.Local = p.(Local)
 	if g, ok := p.(Parted); ok {
 		k.Whole = g.Part().Check
 	}

@@ -59,4 +59,6 @@ type EnrolParams struct {
 	Entry    *resource.HistoryEntry `json:"entry,omitempty"` // for the history; nil if nothing was changed
 	// Adopt has values that the fabric owns from now on as they are: they were there before its first apply.
 	Adopt map[resource.Atom]string `json:"adopt,omitempty"`
+	// Applied is what the host is; nil leaves what the host keeps.
+	Applied *resource.Applied `json:"applied,omitempty"`
 }

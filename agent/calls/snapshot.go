@@ -35,6 +35,8 @@ type SnapshotResult struct {
 	Refused  map[string]string `json:"refused,omitempty"` // why the host's programs would not accept a resource, by its address
 	// Transactions are those that the host keeps, the latest last.
 	Transactions []TxInfo `json:"transactions,omitempty"`
+	// Applied has the digest of what each fabric applied last, by the fabric's name.
+	Applied map[string]string `json:"applied,omitempty"`
 	// Guardians is how many guardians a transaction has on this host.
 	Guardians int `json:"guardians"`
 }

@@ -102,6 +102,8 @@ type TxOpen struct {
 	Lease  time.Duration   `json:"lease"`
 	Atoms  []resource.Atom `json:"atoms"`
 	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order
+	// Applied is what the host is once the transaction is committed; nil leaves what the host keeps.
+	Applied *resource.Applied `json:"applied,omitempty"`
 }
 
 // TxStep is one action of the persist stage: exactly one field is set. The host stores all steps before

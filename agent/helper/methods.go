@@ -89,11 +89,25 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 	if err == nil {
 		snap.ReadGIDs(ctx, s.host)
 	}
-	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Guardians: checkpoint.Guardians()}
+	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Applied: s.applied(),
+		Guardians: checkpoint.Guardians()}
 	if err == nil && p.Ask {
 		out.Refused = s.askPrograms(ctx, snap, p.Resources)
 	}
 	return out, err
+}
+
+// applied returns the digests of what each fabric applied last. A damaged file counts as none: the next apply replaces it.
+func (s *server) applied() map[string]string {
+	all, err := s.store.Applied()
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	for _, a := range all {
+		out[a.Fabric] = a.Digest()
+	}
+	return out
 }
 
 // importHost drafts the model of the host.

@@ -205,6 +205,11 @@ func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, e
 	if r.Roster = p.Roster; len(r.Atoms) == 0 {
 		r.Roster = p.Vanished
 	}
+	if p.Applied != nil {
+		if err := s.store.KeepApplied(p.Applied); err != nil {
+			return struct{}{}, err
+		}
+	}
 	if err := s.save(r); err != nil || p.Entry == nil {
 		return struct{}{}, err
 	}

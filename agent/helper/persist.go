@@ -87,6 +87,7 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 			return nil, &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run "+
 				"`fabricform rollback`", err)}
 		}
+		s.keepApplied(t)
 		return s.stateNow(ctx, t), nil
 	})
 	if err != nil {

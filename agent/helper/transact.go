@@ -20,6 +20,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/process"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // rehearsal is when the test timer fires. A guardian starts sooner, so this also tests that it waits.
@@ -127,12 +128,21 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	if err != nil {
 		return err
 	}
-	snap, err := checkpoint.TakeBackup(ctx, s.host, s.kinds, p.Atoms, []string{record})
+	applied, err := s.store.AppliedPath(p.Fabric)
+	if err != nil {
+		return err
+	}
+	snap, err := checkpoint.TakeBackup(ctx, s.host, s.kinds, p.Atoms, []string{record, applied})
 	if err != nil {
 		return err
 	}
 	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
 		return fmt.Errorf("store the steps of the persist stage: %w", err)
+	}
+	if p.Applied != nil {
+		if snap.Applied, err = json.Marshal(p.Applied); err != nil {
+			return fmt.Errorf("store what is applied: %w", err)
+		}
 	}
 	if snap.Path, err = s.path(ctx); err != nil {
 		return err
@@ -207,6 +217,7 @@ func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, err
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
+	s.keepApplied(before)
 	t, err := s.store.Commit(r.ID, r.Token, s.stateNow(ctx, before))
 	if err != nil {
 		return calls.TxInfo{}, err
@@ -214,6 +225,24 @@ func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, err
 	// The guardians notice the end. A timer that cannot be removed finds nothing to do.
 	_ = s.store.Disarm(ctx, t)
 	return info(t, 0), nil
+}
+
+// keepApplied stores what the transaction makes of the host, while the transaction is still open: a revert restores the earlier file. A
+// transaction that stopped half-way makes nothing that could be compared later. What cannot be kept does not prevent the commit, because
+// the other hosts commit too.
+func (s *server) keepApplied(t *checkpoint.Transaction) {
+	backup, err := s.store.ReadBackup(t)
+	if err != nil || backup == nil || len(backup.Applied) == 0 {
+		return
+	}
+	var a resource.Applied
+	if json.Unmarshal(backup.Applied, &a) != nil {
+		return
+	}
+	if t.Partial {
+		a.Resources = nil
+	}
+	_ = s.store.KeepApplied(&a)
 }
 
 // statePatience is how long a step waits for the host's state. It goes on without it.

@@ -36,6 +36,8 @@ func hostProgram(name string) func(ctx context.Context, args []string) error {
 		return installStack
 	case "boot-qos":
 		return bootQoS
+	case healthProgram:
+		return checkHealth
 	case "lab-host":
 		return func(_ context.Context, args []string) error { return netns.HostMain(args) }
 	case "lab-rack":

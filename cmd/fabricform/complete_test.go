@@ -15,7 +15,7 @@ import (
 )
 
 // openFlags take values that nobody can list: files, numbers, times and text of the user.
-var openFlags = []string{"listen", "chdir", "confirm-timeout", "fabric", "file", "keep-connections", "lease", "out", "packets", "parallelism", "report",
+var openFlags = []string{"listen", "chdir", "confirm-timeout", "fabric", "file", "for", "keep-connections", "lease", "max-drained", "node", "out", "packets", "parallelism", "report",
 	"rows", "slurm", "sshd", "takeover", "var", "var-file"}
 
 // completed returns the words that the program completes, without descriptions, and the number that tells the shell what to do.

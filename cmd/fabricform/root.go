@@ -110,7 +110,7 @@ func rootCommand(a *app) *cobra.Command {
 	}{
 		{"change", "Change the fabric:", []*cobra.Command{planCommand(a), applyCommand(a), destroyCommand(a)}},
 		{"recover", "Recover:", []*cobra.Command{pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a)}},
-		{"look", "Inspect and verify:", []*cobra.Command{discoverCommand(a), importCommand(a), verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a),
+		{"look", "Inspect and verify:", []*cobra.Command{discoverCommand(a), importCommand(a), verifyCommand(a), healthCommand(a), showCommand(a), historyCommand(a), graphCommand(a),
 			renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a), estimateCommand(a)}},
 		{"lab", "Rehearse:", []*cobra.Command{labCommand(a)}},
 		{"tools", "Tools:", []*cobra.Command{validateCommand(a), fmtCommand(a), disconnectCommand(a), schemaCommand(a), lspCommand(a),

@@ -36,7 +36,7 @@ func TestAWrongCommandFails(t *testing.T) {
 		"lab frob x -h":       "fabricform lab has no command frob. The commands are down, exec, fault, image, reboot, status, up.",
 		"help lab frob":       "fabricform lab has no command frob.",
 		"render ncl -host a":  "fabricform render has no command ncl. Did you mean `fabricform render nccl`?",
-		"render init":         "fabricform render has no command init. The commands are nccl, slurm-topology.",
+		"render init":         "fabricform render has no command init. The commands are kubernetes, nccl, slurm-topology.",
 		"completion ksh":      "Did you mean `fabricform completion zsh`?",
 		"init -upgrade":       "fabricform has no command init. There is nothing to prepare",
 		"state list":          "fabricform keeps no state file",

@@ -114,3 +114,6 @@ func (provider) ApplyUndo(_ context.Context, h host.Host, snap *facts.Snapshot, 
 	}
 	return h.RemoveFile(before(a.Value()))
 }
+
+// Local marks what is read from a file of the host: without Look.Patient, no home is searched.
+func (provider) Local() {}

@@ -141,3 +141,21 @@ func nicOf(h *fabric.Host, ref fabric.NICRef) facts.Selector {
 func routeSpec(r fabric.Route) RouteSpec {
 	return RouteSpec{To: r.To, Via: r.Via, Src: r.Src, OnLink: r.OnLink, Metric: r.Metric}
 }
+
+// Local marks what is read from the kernel alone.
+func (nic) Local() {}
+
+// Local is as that of nic.
+func (bond) Local() {}
+
+// Local is as that of nic.
+func (vlan) Local() {}
+
+// Local is as that of nic.
+func (sysctl) Local() {}
+
+// Local is as that of nic.
+func (mainRoute) Local() {}
+
+// Local is as that of nic.
+func (policyRoute) Local() {}

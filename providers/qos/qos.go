@@ -669,3 +669,6 @@ func (s state) defaults(want Spec, out map[string]string) error {
 	}
 	return nil
 }
+
+// Local marks what is read from the kernel alone.
+func (provider) Local() {}

@@ -206,3 +206,9 @@ func Vanishing(f *fabric.Fabric, h *fabric.Host, records []resource.Record) (gon
 	}
 	return gone
 }
+
+// Local marks what is read from the kernel alone.
+func (moduleProvider) Local() {}
+
+// Local is as that of the module.
+func (provider) Local() {}

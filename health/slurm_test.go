@@ -1,0 +1,195 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeSlurm is a cluster of nodes, each in the partition all and in others.
+type fakeSlurm struct {
+	nodes  map[string]*fakeNode
+	ran    []string
+	clock  int
+	fails  string // the program that fails
+	onDown func() // runs after a node was drained
+}
+
+type fakeNode struct {
+	partitions    []string
+	state, reason string
+	since         int
+}
+
+func (f *fakeSlurm) run(_ context.Context, program string, args ...string) (string, error) {
+	f.ran = append(f.ran, program+" "+strings.Join(args, " "))
+	if program == f.fails {
+		return "", errors.New(program + " fails")
+	}
+	if program == "scontrol" {
+		n := f.nodes[strings.TrimPrefix(args[1], "NodeName=")]
+		if args[2] == "State=RESUME" {
+			n.state, n.reason = "idle", "none"
+			return "", nil
+		}
+		f.clock++
+		n.state, n.reason, n.since = "draining", strings.TrimPrefix(args[3], "Reason="), f.clock
+		if f.onDown != nil {
+			f.onDown()
+		}
+		return "", nil
+	}
+	var out strings.Builder
+	for name, n := range f.nodes {
+		for _, p := range n.partitions {
+			switch drained := strings.HasPrefix(n.state, "drain"); {
+			case slices.Contains(args, "--nodes="+name):
+				fmt.Fprintf(&out, "%s|%s|%s\n", p, n.state, n.reason)
+			case slices.Contains(args, "--states=drain") && drained:
+				fmt.Fprintf(&out, "%s|%s|2026-11-27T10:00:%02d\n", p, name, n.since)
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+func cluster(names ...string) *fakeSlurm {
+	f := &fakeSlurm{nodes: map[string]*fakeNode{}}
+	for _, n := range names {
+		f.nodes[n] = &fakeNode{partitions: []string{"all"}, state: "idle", reason: "none"}
+	}
+	return f
+}
+
+var (
+	well = &Verdict{State: Healthy, Compared: 1}
+	ill  = &Verdict{State: Unhealthy, Problems: []string{"nic.rail0: mtu is 1500, wanted 9000"}}
+	not  = &Verdict{State: Unknown, Problems: []string{"it is damaged"}}
+)
+
+// TestTell: Slurm's programs run only if the verdict changes; a node is drained with a reason that says why, and resumed only if that is its
+// reason.
+func TestTell(t *testing.T) {
+	const reason = "fabricform: health: nic.rail0: mtu is 1500, wanted 9000"
+	for name, c := range map[string]struct {
+		v, last       *Verdict
+		state, reason string // before
+		after         string
+		told          bool
+		quiet         bool // no program runs
+	}{
+		"still healthy":               {v: well, last: well, state: "drained", reason: reason, after: "drained " + reason, told: true, quiet: true},
+		"still unhealthy":             {v: ill, last: ill, state: "idle", reason: "none", after: "idle none", told: true, quiet: true},
+		"no verdict":                  {v: not, last: well, state: "idle", reason: "none", after: "idle none", quiet: true},
+		"no verdict while drained":    {v: not, last: ill, state: "drained", reason: reason, after: "drained " + reason, quiet: true},
+		"no verdict at first":         {v: not, state: "drained", reason: reason, after: "drained " + reason, quiet: true},
+		"differs":                     {v: ill, last: well, state: "idle", reason: "none", after: "draining " + reason, told: true},
+		"differs at first":            {v: ill, state: "mixed", reason: "none", after: "draining " + reason, told: true},
+		"repaired":                    {v: well, last: ill, state: "drained*", reason: reason, after: "idle none", told: true},
+		"repaired, and a restart":     {v: well, state: "drained", reason: reason, after: "idle none", told: true},
+		"drained by another":          {v: ill, last: well, state: "drained", reason: "memory", after: "drained memory", told: true},
+		"repaired, drained by others": {v: well, last: ill, state: "drained", reason: "memory", after: "drained memory", told: true},
+		"drained by an apply":         {v: well, last: ill, state: "drained", reason: "fabricform: apply", after: "drained fabricform: apply", told: true},
+		"down with our reason":        {v: well, last: ill, state: "down", reason: reason, after: "down " + reason, told: true},
+	} {
+		f := cluster("a")
+		f.nodes["a"].state, f.nodes["a"].reason = c.state, c.reason
+		_, told, err := Slurm{Node: "a", MaxDrained: 1, Run: f.run}.Tell(t.Context(), c.v, c.last)
+		if n := f.nodes["a"]; err != nil || told != c.told || n.state+" "+n.reason != c.after || c.quiet != (len(f.ran) == 0) {
+			t.Errorf("%s: told %v, %v, now %s %s; ran %q", name, told, err, n.state, n.reason, f.ran)
+		}
+	}
+}
+
+// TestTellLeavesRoom: of the nodes of a partition, no more are drained than allowed, whoever drained them, and not even if all differ at
+// once and each sees room for one more.
+func TestTellLeavesRoom(t *testing.T) {
+	f := cluster("a", "b", "c")
+	f.nodes["c"].partitions = []string{"all", "big"}
+	f.nodes["b"].state, f.nodes["b"].reason = "drained", "memory"
+	said, told, err := Slurm{Node: "c", MaxDrained: 1, Run: f.run}.Tell(t.Context(), ill, well)
+	if want := "node c is not drained: 1 nodes of partition all are, and -max-drained is 1"; said != want || told || err != nil || f.nodes["c"].state != "idle" {
+		t.Errorf("%q, %v, %v, %v", said, told, err, f.nodes["c"])
+	}
+	if _, told, err = (Slurm{Node: "c", MaxDrained: 0, Run: f.run}).Tell(t.Context(), ill, well); told || err != nil || f.nodes["c"].state != "idle" {
+		t.Error(told, err)
+	}
+
+	f = cluster("a", "b", "c", "d")
+	at := map[string]*fakeNode{"a": f.nodes["a"], "d": f.nodes["d"]}
+	first := true
+	f.onDown = func() { // two others have looked at the same time, and drain themselves
+		if !first {
+			return
+		}
+		first = false
+		at["a"].state, at["a"].since = "draining", f.clock // in the same second
+		f.clock++
+		at["d"].state, at["d"].since = "draining", f.clock
+	}
+	said, told, err = Slurm{Node: "b", MaxDrained: 2, Run: f.run, Settle: time.Millisecond}.Tell(t.Context(), ill, nil)
+	if err != nil || !told || said != "drained node b" || f.nodes["b"].state != "draining" {
+		t.Errorf("the second of three: %q, %v, %v", said, told, err)
+	}
+	f.nodes["b"].state, f.nodes["b"].reason, first = "idle", "none", true
+	said, told, err = Slurm{Node: "b", MaxDrained: 1, Run: func(ctx context.Context, program string, args ...string) (string, error) {
+		if slices.Contains(args, "--states=drain") && first {
+			return "", nil // nobody yet
+		}
+		return f.run(ctx, program, args...)
+	}}.Tell(t.Context(), ill, nil)
+	if err != nil || told || !strings.HasSuffix(said, ": resumed") || f.nodes["b"].state != "idle" {
+		t.Errorf("one too many: %q, %v, %v, %v", said, told, err, f.nodes["b"])
+	}
+}
+
+// TestTellAgain: what Slurm could not be told is told after the next check.
+func TestTellAgain(t *testing.T) {
+	for _, program := range []string{"scontrol", "sinfo"} {
+		f := cluster("a")
+		f.fails = program
+		if _, told, err := (Slurm{Node: "a", MaxDrained: 1, Run: f.run}).Tell(t.Context(), ill, well); told && err == nil || err == nil {
+			t.Errorf("%s fails: %v, %v", program, told, err)
+		}
+	}
+	f := cluster("a")
+	if _, told, err := (Slurm{Node: "b", MaxDrained: 1, Run: f.run}).Tell(t.Context(), ill, well); told || err == nil || !strings.Contains(err.Error(), "knows no node b") {
+		t.Error(told, err)
+	}
+	odd := Slurm{Node: "a", Run: func(context.Context, string, ...string) (string, error) { return "something\n", nil }}
+	if _, told, err := odd.Tell(t.Context(), ill, well); told || err == nil {
+		t.Error(told, err)
+	}
+}
+
+// TestReasonIsOneLine: what a host says has no meaning for Slurm's tools.
+func TestReasonIsOneLine(t *testing.T) {
+	v := Verdict{State: Unhealthy, Problems: []string{"nic.x: \x1b[31m \"a\"\nReason=b $(c) é|", strings.Repeat("long ", 100)}}
+	got := v.reason()
+	if want := "fabricform: health: nic.x: ?[31m ?a??Reason?b ?(c) ??; long long "; !strings.HasPrefix(got, want) || len(got) > maxReason {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestVerdictChecks: a verdict that no check gives is none.
+func TestVerdictChecks(t *testing.T) {
+	for _, v := range []Verdict{{}, {State: "x"}, {State: Healthy}, {State: Unhealthy}, {State: Unknown}, {State: Healthy, Compared: 1, Problems: []string{"x"}}} {
+		if v.Check() == nil {
+			t.Errorf("%+v", v)
+		}
+	}
+	for _, v := range []*Verdict{well, ill, not} {
+		if err := v.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	before := &Verdict{Counters: map[string]uint64{"eth1 link_downed": 2, "eth1 rx_errors": 7}, Time: time.Unix(0, 0).UTC()}
+	now := &Verdict{Counters: map[string]uint64{"eth1 link_downed": 5, "eth1 rx_errors": 7, "eth1 new": 9}}
+	if got := now.Risen(before); len(got) != 1 || got[0] != "eth1 link_downed has risen by 3 to 5 since 1970-01-01T00:00:00Z" || now.Risen(nil) != nil {
+		t.Error(got)
+	}
+}
