@@ -14,7 +14,7 @@ import (
 func renderCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "render", Short: "Print settings for other programs"}
 	onlySubcommands(c)
-	c.AddCommand(renderNCCL(a), renderSlurmTopology(a))
+	c.AddCommand(renderNCCL(a), renderSlurmTopology(a), renderKubernetes(a))
 	return c
 }
 
@@ -33,6 +33,33 @@ func renderSlurmTopology(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
+	return c
+}
+
+func renderKubernetes(a *app) *cobra.Command {
+	var what string
+	c := &cobra.Command{
+		Use: "kubernetes -for node [FABRIC]", Short: "Print labels of nodes, and a DaemonSet that checks them", Args: cobra.MaximumNArgs(1),
+		Long: "Prints Kubernetes manifests from the files alone: no host is read. -for node prints labels that say which networks and cables " +
+			"each node is on, and a DaemonSet that runs fabricform health on the nodes. To start a job, use render nccl -format kubernetes.",
+		Example: "  fabricform render kubernetes -for node my-fabric/ > nodes.yaml",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := oneOf("-for", what, "node"); err != nil {
+				return err
+			}
+			f, err := a.load(fabricArg(args))
+			if err != nil {
+				return err
+			}
+			text, err := launch.KubernetesNode(f)
+			if err != nil {
+				return err
+			}
+			return a.out.Raw(text)
+		},
+	}
+	a.fabricFlags(c)
+	c.Flags().StringVar(&what, "for", "node", "what to `print`: node")
 	return c
 }
 

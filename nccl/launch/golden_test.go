@@ -85,6 +85,11 @@ func TestExamplesRendered(t *testing.T) {
 		for _, format := range Names() {
 			expect(t, name, format, job)
 		}
+		text, err := KubernetesNode(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectText(t, name, "kubernetes-node", append([]byte("-- node.yaml --\n"), text...))
 	}
 }
 
@@ -99,6 +104,12 @@ func expect(t *testing.T, name, format string, job Job) {
 	for _, f := range files {
 		got = append(append(got, "-- "+f.Name+" --\n"...), f.Text...)
 	}
+	expectText(t, name, format, got)
+}
+
+// expectText compares a text with the expected file.
+func expectText(t *testing.T, name, format string, got []byte) {
+	t.Helper()
 	golden := filepath.Join("testdata", name, format+".txt")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {

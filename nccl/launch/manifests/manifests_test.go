@@ -17,6 +17,7 @@ import (
 	multus "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	mpi "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
 	kubeflow "github.com/kubeflow/training-operator/pkg/apis/kubeflow.org/v1"
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -32,7 +33,7 @@ type checker struct {
 
 func TestManifestsDecodeStrictly(t *testing.T) {
 	kinds := map[string]int{}
-	for _, format := range []string{"kubernetes", "kubernetes-multus", "pytorchjob", "mpijob"} {
+	for _, format := range []string{"kubernetes", "kubernetes-multus", "pytorchjob", "mpijob", "kubernetes-node"} {
 		files, err := filepath.Glob("../testdata/*/" + format + ".txt")
 		if err != nil || len(files) < 9 {
 			t.Fatal(files, err)
@@ -56,7 +57,7 @@ func TestManifestsDecodeStrictly(t *testing.T) {
 			})
 		}
 	}
-	for _, kind := range []string{"v1 Pod", "k8s.cni.cncf.io/v1 NetworkAttachmentDefinition", "kubeflow.org/v1 PyTorchJob", "kubeflow.org/v2beta1 MPIJob"} {
+	for _, kind := range []string{"v1 Pod", "k8s.cni.cncf.io/v1 NetworkAttachmentDefinition", "kubeflow.org/v1 PyTorchJob", "kubeflow.org/v2beta1 MPIJob", "v1 Node", "apps/v1 DaemonSet"} {
 		if kinds[kind] < 4 {
 			t.Errorf("only %d objects are %s", kinds[kind], kind)
 		}
@@ -87,6 +88,22 @@ func (c checker) object(text []byte) string {
 		if o.Spec.RestartPolicy != core.RestartPolicyNever || len(o.Spec.NodeSelector) != 1 || o.Spec.NodeName != "" {
 			c.Errorf("pod %s: %v", o.Name, o.Spec)
 		}
+	case "v1 Node":
+		var o core.Node
+		c.strict(text, &o)
+		c.name(kind, o.Name, validation.IsDNS1123Subdomain)
+		for name, value := range o.Labels {
+			if wrong := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
+				c.Errorf("label %s: %s: %s", name, value, wrong)
+			}
+		}
+		if len(o.Labels) == 0 || len(o.Annotations) > 0 || o.Spec.PodCIDR != "" || len(o.Spec.Taints) > 0 {
+			c.Errorf("node %s: labels alone are ours: %+v", o.Name, o)
+		}
+	case "apps/v1 DaemonSet":
+		var o apps.DaemonSet
+		c.strict(text, &o)
+		c.daemon(o)
 	case "k8s.cni.cncf.io/v1 NetworkAttachmentDefinition":
 		var o multus.NetworkAttachmentDefinition
 		c.strict(text, &o)
@@ -105,6 +122,33 @@ func (c checker) object(text []byte) string {
 		c.Errorf("%s is not a kind of ours", kind)
 	}
 	return kind
+}
+
+// daemon checks that the pods of a DaemonSet are its own, and see the node as its check must.
+func (c checker) daemon(o apps.DaemonSet) {
+	c.name("DaemonSet", o.Name, validation.IsDNS1123Label)
+	pod := o.Spec.Template.Spec
+	selector, err := meta.LabelSelectorAsSelector(o.Spec.Selector)
+	if err != nil || !selector.Matches(labels(o.Spec.Template.Labels)) || len(pod.Containers) != 1 || !pod.HostNetwork {
+		c.Fatalf("%v: %+v", err, o)
+	}
+	for name, value := range pod.NodeSelector {
+		if wrong := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
+			c.Errorf("label %s: %s: %s", name, value, wrong)
+		}
+	}
+	check := pod.Containers[0]
+	if check.ReadinessProbe == nil || check.ReadinessProbe.Exec == nil || check.ReadinessProbe.TimeoutSeconds <= 5 {
+		c.Fatalf("a check takes up to 5 s: %+v", check.ReadinessProbe)
+	}
+	for _, m := range check.VolumeMounts {
+		if m.MountPath != check.ReadinessProbe.Exec.Command[1] || !m.ReadOnly {
+			c.Errorf("it is not the folder of the check, or it can be written: %+v", m)
+		}
+	}
+	if s := check.SecurityContext; s == nil || s.Privileged != nil || s.Capabilities == nil || len(s.Capabilities.Add) != 1 {
+		c.Errorf("it may do more than change its root: %+v", s)
+	}
 }
 
 func (c checker) name(kind, name string, is func(string) []string) {
