@@ -10,20 +10,31 @@ import (
 	"time"
 )
 
-// healthScript is a HealthCheckProgram, which takes no arguments. It counts its runs, and how often Slurm's programs are run.
+// healthScript is a HealthCheckProgram that counts its runs. It runs that of docs/slurm.md.
 const healthScript = `#!/bin/sh
-/var/fabricform health -slurm -max-drained 1 >/run/health.out 2>&1
+/var/page-health >/run/health.out 2>&1
 echo "$?" >> /run/health.runs
 `
+
+// slurmPage returns the scripts of docs/slurm.md, for a cluster of four nodes.
+func slurmPage(t *testing.T) (prolog, health string) {
+	t.Helper()
+	var scripts []string
+	for _, b := range blocks(readPage(t, "../docs/slurm.md")) {
+		if b.kind == "sh" && b.lines[0] == "#!/bin/sh" {
+			scripts = append(scripts, strings.NewReplacer("/usr/bin/fabricform", "/var/fabricform", "-max-drained 4", "-max-drained 1").Replace(strings.Join(b.lines, "\n")+"\n"))
+		}
+	}
+	if len(scripts) != 2 || !strings.Contains(scripts[1], "/var/fabricform health -slurm -max-drained 1\n") {
+		t.Fatal(scripts)
+	}
+	return scripts[0], scripts[1]
+}
 
 // brokenCheckScript is the program as it is, but for the check that it starts in a process of its own: that is /var/check.
 const brokenCheckScript = `#!/bin/sh
 unshare -m sh -c 'exec 3</var/fabricform; mount --bind /var/check /var/fabricform; exec /proc/self/fd/3 health -slurm -max-drained 1' >/run/health.out 2>&1
 echo "$?" >> /run/health.runs
-`
-
-const prologScript = `#!/bin/sh
-exec /var/fabricform health
 `
 
 // node returns the state and the reason of a node, as Slurm's controller has it.
@@ -66,7 +77,9 @@ func TestSlurmHealth(t *testing.T) {
 	}
 	c.everywhere(t, "/var/fabricform", string(program))
 	c.everywhere(t, "/var/health", healthScript)
-	c.everywhere(t, "/var/prolog", prologScript)
+	prolog, check := slurmPage(t)
+	c.everywhere(t, "/var/page-health", check)
+	c.everywhere(t, "/var/prolog", prolog)
 	try(t, c.state, "apply", "-lab", "-auto-approve", "-no-verify", c.fabric).want(t, 0)
 	for _, n := range slurmNodes {
 		c.on(t, n.name, "", `printf 'HealthCheckProgram=/var/health\nHealthCheckInterval=3\nHealthCheckNodeState=ANY\nSlurmdTimeout=12\n' >> /etc/slurm/slurm.conf
