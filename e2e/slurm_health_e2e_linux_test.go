@@ -157,9 +157,14 @@ func TestSlurmHealth(t *testing.T) {
 		c.on(t, n.name, "", `sed -i '/HealthCheck/d' /etc/slurm/slurm.conf; echo Prolog=/var/prolog >> /etc/slurm/slurm.conf`)
 	}
 	c.on(t, "a", "", "scontrol reconfigure")
-	c.on(t, "a", "", "timeout 60 srun --nodelist=b true")
+	const job = "setpriv --reuid=64123 --regid=64123 --clear-groups timeout 60 srun --chdir=/ --nodelist=b "
+	for _, n := range slurmNodes {
+		c.on(t, n.name, "", "useradd -u 64123 job")
+	}
+	c.on(t, "a", "", job+"true")
 	differ("b", "ib0")
-	c.on(t, "a", "", "timeout 20 srun --nodelist=b true && exit 1; exit 0")
+	c.on(t, "a", "", "timeout 60 srun --nodelist=b true") // root's
+	c.on(t, "a", "", job+"true && exit 1; exit 0")
 	c.until(t, "b", "drained Prolog error")
 	repair("b", "ib0")
 
