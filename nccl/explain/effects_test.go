@@ -194,6 +194,7 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"export NCCL_P2P_DISABLE=1\nLast error:\nCuda failure 217 'peer access is not supported between these two devices'\n", "NCCL_P2P_DISABLE=1 stands in line 1: if it was set in this run, it did not reach this process, or is not the cure.", ""}, // hiyouga/EasyR1#579
 		{"a:1:2 [0] NCCL INFO cudaDriverVersion 12040\nb:1:2 [0] NCCL INFO NCCL version 2.18.1+cuda12.1\nc:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n", "b has 2.18.1, and c has 2.21.5", ""},
 		{"NCCL version 2.18.1+cuda12.1\nNCCL version 2.21.5+cuda12.4\n", "warning:  Different versions of NCCL", "Hosts have different"},
+		{"I tried setting `NCCL_P2P_DISABLE` variable to 1, but I still see the same issue.\nCuda failure 217 'peer access is not supported between these two devices'\n", "NCCL_P2P_DISABLE=1 stands in line 1", "helps"}, // NVIDIA-NeMo/RL#1683
 		{cuMem + "export NCCL_CUMEM_ENABLE=0\n", "set NCCL_P2P_DISABLE=1", "Set NCCL_CUMEM_ENABLE=0"},
 		{"export NCCL_NET=Socket\nexport NCCL_IB_DISABLE=0\nexport NCCL_SOCKET_IFNAME==bond0\n", "NCCL uses TCP sockets, whatever NCCL_IB_DISABLE says.", "No list of devices"},
 		{"export NCCL_SOCKET_IFNAME==enp1s0f0np0\n", "Half of a port", ""},

@@ -53,6 +53,7 @@ type reading struct {
 	dropped int
 	version env.Version
 	classes []class       // of each line
+	tried   []setting     // what the text says did not help
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device

@@ -50,7 +50,7 @@ func explainCall(l *logged, m string) (summary, costs, instead string) {
 	has := func(words ...string) bool { return anyOf(m, words) }
 	memory := has("_reg_mr", "_reg_dmabuf_mr", "_reg_umr")
 	switch {
-	case has("ibv_exp_", "query_device"):
+	case has("_query_device"):
 		return "RDMA's libraries do not fit the driver", "Asking a device what it offers needs no memory: the program or its libibverbs is of another kind or age than the host's driver. The experimental verbs (ibv_exp_) belong to MLNX_OFED before 5.0.", "Install one set on all hosts: either MLNX_OFED's driver and libraries, or the kernel's driver with rdma-core, and build UCX and MPI for it."
 	case has("Cannot allocate memory", "No space left"):
 		return "The device or its memory is used up", "The process may not lock the memory that the call needs, or the device has nothing left of that kind.", memlock

@@ -79,7 +79,7 @@ var torchMeanings = []*meaning{
 }
 
 // endedItself is a program that gave up: after a timeout, PyTorch does it so.
-var endedItself = &meaning{role: symptom, vague: true, summary: "The program ended itself", costs: "It stopped after an error, which mostly one of the lines before names.", instead: "Read the lines before it, and its backtrace.", forms: []string{"Aborted (core dumped)", "SIGABRT", "terminate called without an active exception"}}
+var endedItself = &meaning{role: symptom, vague: true, summary: "The program ended itself", costs: "It stopped after an error, which mostly one of the lines before names.", instead: "Read the lines before it, and its backtrace.", forms: []string{"Aborted (core dumped)", "Fatal Python error: Aborted", "SIGABRT", "terminate called without an active exception"}}
 
 // launcherMeanings are lines of mpirun, Slurm, the loader and SSH.
 var launcherMeanings = []*meaning{
@@ -100,7 +100,7 @@ var launcherMeanings = []*meaning{
 	{role: symptom, summary: "Slurm cannot start the tasks", costs: "slurmd could not start a task: a plugin of the step failed (PMIx of --mpi=pmix, pyxis with its container), or the program could not be executed.",
 		instead: "Read slurmd's log on that host. If srun --mpi=pmi2 or --mpi=none starts it, Slurm's PMIx is the reason: the same libpmix must be on all hosts (srun --mpi=list).", forms: []string{"aborted before step completely launched", "srun: error: task*launch failed"}},
 	{role: symptom, summary: "Slurm cannot start the tasks", costs: "srun and the slurmd of a host do not reach each other, or slurmd failed.", instead: "Look at sinfo and the log of slurmd on the hosts that the lines name, and open Slurm's ports (SlurmdPort, SrunPortRange) between the hosts.", forms: []string{"srun: error: Task launch*failed", "srun: error: Application launch failed", "srun: error: slurm_receive_msgs*failed"}},
-	{role: symptom, summary: "mpirun lost a host", costs: "Its helper on the host that the lines below name (Remote daemon) ended, or the TCP connection to it broke: the host or pod was restarted, evicted or out of memory, or the network failed.", instead: "Look at that host or pod first: its own output, dmesg and events.", forms: []string{"has lost communication with a remote daemon"}},
+	{role: effect, summary: "mpirun lost a host", costs: "Its helper on the host that the lines below name (Remote daemon) ended, or the TCP connection to it broke: the host or pod was restarted, evicted or out of memory, or the network failed.", instead: "Look at that host or pod first: its own output, dmesg and events.", forms: []string{"has lost communication with a remote daemon"}},
 	{role: result, summary: "The launcher ended the job", costs: "A rank or a daemon ended.", instead: "Look for the first error above.", forms: []string{"Primary job  terminated normally", "MPI_ABORT was invoked", "mpirun noticed that process", "mpirun detected that one or more processes exited", "prterun noticed that process", "srun: error:*task", "srun: Job step aborted", "slurmstepd: error: *** STEP", "slurmstepd: error: *** JOB", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "MPI_ERRORS_ARE_FATAL", "Local abort before MPI_INIT completed", "error waiting for completion", "on a NULL communicator", "prterun detected that one or more processes exited", "application called MPI_Abort", "exiting improperly"}},
 }
 

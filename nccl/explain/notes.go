@@ -72,7 +72,7 @@ func (s *script) sameGPU(text string) {
 var (
 	// withoutDirect is a sentence that says what NCCL_P2P_DISABLE=1 does; helps and helpsNot tell whether it helps.
 	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
+		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:variable *)?(?:=|to|as) *[`'\"]*(?:1|true)")
 	})
 	// withoutRDMA is one that says what NCCL_IB_DISABLE=1 does.
 	withoutRDMA = sync.OnceValue(func() *regexp.Regexp {
@@ -96,6 +96,10 @@ var (
 	})
 	helps = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`)
+	})
+	// stillFails says that a setting did not help.
+	stillFails = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`)
 	})
 	helpsNot = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`)
@@ -121,6 +125,10 @@ func (s *script) direct(number int, line string) {
 		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_IB_DISABLE", Summary: "RDMA does not work", Wrong: "The text says that NCCL_IB_DISABLE=1 helps.",
 			Costs:   "Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
 			Instead: "Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."})
+	default:
+		if i := slices.IndexFunc(clauses, withoutDirect().MatchString); i >= 0 && stillFails().MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {
+			s.tried = append(s.tried, setting{line: number, name: "NCCL_P2P_DISABLE", value: "1"})
+		}
 	}
 }
 
