@@ -106,13 +106,16 @@ func Check(name, value string, c Context) []Finding {
 		}
 	}
 	k.special()
-	if c.Fleet && v.PerHost && !slices.ContainsFunc(k.out, func(f Finding) bool { return f.Severity == Error }) {
+	if c.Fleet && v.PerHost && !slices.Contains(drivers, strings.TrimSuffix(value, "_")) && !slices.ContainsFunc(k.out, func(f Finding) bool { return f.Severity == Error }) {
 		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name),
 			"A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each "+
 				"host.")
 	}
 	return k.out
 }
+
+// drivers are what the names of all RDMA devices of a driver begin with, on any host.
+var drivers = []string{"mlx4", "mlx5", "bnxt_re", "irdma", "rocep", "rdmap"}
 
 // published is the first version whose source is public. What earlier ones read is not known: First says nothing of them.
 var published = Version{Major: 2, Minor: 3, Patch: 5}

@@ -1,22 +1,5 @@
 package explain
 
-import "strings"
-
-// explainContainerCLI says more of nvidia-container-cli by the library's words (libnvidia-container, nvc.c).
-func explainContainerCLI(_ *logged, m string) (summary, costs, instead string) {
-	switch {
-	case strings.Contains(m, "version mismatch"):
-		return "Driver and libraries do not match", "The loaded kernel module has another version than the driver's libraries on the host.", "Reboot after an update of the driver, or unload and load the module."
-	case strings.Contains(m, "load library failed"):
-		return "The driver's libraries are missing", "The host has no libnvidia-ml or libcuda of the driver where the container runtime looks for it.", "Install the driver's libraries on the host (nvidia-smi must work there). With snap's or rootless Docker, or Docker Desktop, the runtime may not see them: use the distribution's Docker."
-	case strings.Contains(m, "driver not loaded"):
-		return "The GPU's driver is not loaded", "The kernel module nvidia is not loaded on this host.", "Run nvidia-smi on the host, and read dmesg; after a new kernel, build the module for it (dkms) or reboot."
-	case strings.Contains(m, "cuda error"):
-		return "", "CUDA does not start on the host itself: a GPU failed or has fallen off the bus, power is short, or the driver is in a wrong state.", "Run nvidia-smi on the host, and read dmesg for NVRM and Xid lines. Reboot; if it comes back, have the GPU and its power checked."
-	}
-	return "", "", ""
-}
-
 // enrootMeanings are lines of pyxis (Slurm's plugin for containers), of enroot and of nvidia-container-cli below it, and of InfiniBand's
 // tools.
 var enrootMeanings = []*meaning{
@@ -30,7 +13,11 @@ var enrootMeanings = []*meaning{
 		forms: []string{"[ERROR] URL*returned error code:"}},
 	{role: cause, summary: "There is no room for the image", costs: "enroot's directory or its cache is full.", instead: "Free it, or set ENROOT_DATA_PATH, ENROOT_CACHE_PATH and ENROOT_TEMP_PATH to a larger file system.", forms: []string{"Not enough space left in"}},
 	{role: symptom, summary: "The image cannot be fetched", costs: "pyxis could not import it: name, credentials, network, or room for it.", instead: "The lines of enroot's log say which. Try enroot import on that host.", forms: []string{"pyxis: failed to import docker image", "pyxis: importer*failed with exit code", "pyxis: failed to create container filesystem"}},
-	{role: cause, summary: "NVIDIA's driver does not start for containers", more: explainContainerCLI, costs: "nvidia-container-cli could not ask the driver for the GPUs: the driver is not loaded or failed on this host, before any container began.", instead: "Run nvidia-smi on the host, and read dmesg for NVRM and Xid lines. If it works there, update the NVIDIA container toolkit.", forms: []string{"nvidia-container-cli: initialization error"}},
+	{role: cause, summary: "Driver and libraries do not match", costs: "The loaded kernel module has another version than the driver's libraries on the host.", instead: "Reboot after an update of the driver, or unload and load the module.", forms: []string{"nvidia-container-cli*version mismatch"}},
+	{role: cause, summary: "The driver's libraries are missing", costs: "The host has no libnvidia-ml or libcuda of the driver where the container runtime looks for it.", instead: "Install the driver's libraries on the host (nvidia-smi must work there). With snap's or rootless Docker, or Docker Desktop, the runtime may not see them: use the distribution's Docker.", forms: []string{"nvidia-container-cli*load library failed"}},
+	{role: cause, summary: "The GPU's driver is not loaded", costs: "The kernel module nvidia is not loaded on this host.", instead: "Run nvidia-smi on the host, and read dmesg; after a new kernel, build the module for it (dkms) or reboot.", forms: []string{"nvidia-container-cli*driver not loaded"}},
+	{role: cause, summary: "NVIDIA's driver does not start for containers", costs: "CUDA does not start on the host itself: a GPU failed or has fallen off the bus, power is short, or the driver is in a wrong state.", instead: "Run nvidia-smi on the host, and read dmesg for NVRM and Xid lines. Reboot; if it comes back, have the GPU and its power checked.", forms: []string{"nvidia-container-cli*cuda error"}},
+	{role: cause, summary: "NVIDIA's driver does not start for containers", costs: "nvidia-container-cli could not ask the driver for the GPUs: the driver is not loaded or failed on this host, before any container began.", instead: "Run nvidia-smi on the host, and read dmesg for NVRM and Xid lines. If it works there, update the NVIDIA container toolkit.", forms: []string{"nvidia-container-cli: initialization error"}},
 	{role: cause, summary: "The container's GPU support failed", costs: "nvidia-container-cli could not read the image's files, or its ldconfig ended. Its version, the permissions of enroot's directories, or a file system without room or with other owners are frequent reasons.",
 		instead: "Compare the version of libnvidia-container and enroot's directories with a host that works, and start the image by hand on the host that fails: enroot start.", forms: []string{"nvidia-container-cli: ldcache error", "nvidia-container-cli: container error: file"}},
 	{role: symptom, summary: "A hook of enroot failed", costs: "enroot prepares the container with scripts in /etc/enroot/hooks.d: one of them ended with an error on this host.", instead: "Read the line before it, and compare that host with one that works.", forms: []string{"enroot/hooks.d/", "pyxis: *Segmentation fault"}},
