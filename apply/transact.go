@@ -138,10 +138,15 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 func txOrders(p *planner.Plan, o txOptions) map[string]calls.TxOpen {
 	out := map[string]calls.TxOpen{}
 	for _, h := range p.Hosts {
-		if len(h.Actions) > 0 {
-			out[h.Name] = calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease,
-				Atoms: atoms(h), Steps: persistSteps(o.Fabric, o.Secrets, h), Applied: o.Applied(h.Name)}
+		if len(h.Actions) == 0 {
+			continue
 		}
+		order := calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease,
+			Atoms: atoms(h), Steps: persistSteps(o.Fabric, o.Secrets, h)}
+		if o.Applied != nil {
+			order.Applied = o.Applied(h.Name)
+		}
+		out[h.Name] = order
 	}
 	hosts := slices.Sorted(maps.Keys(out))
 	for host, order := range out {

@@ -172,7 +172,8 @@ func borrowed(name string, in *block) string {
 }
 
 // withOwnValue returns a cure with the value that was written in the place of the example's, where only the name is another one and both
-// values have the same form. Endpoints and members are NICs, and what is written under other names is often hosts.
+// values have the same form. Endpoints, members and nics are references to NICs, and what is written under other names is often hosts or
+// devices.
 func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expression) string {
 	w := otherWordOf(name, in)
 	if w == nil || w.why != "" || w.in != "" && w.in != in.place() {
@@ -180,7 +181,7 @@ func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expr
 	}
 	attr, example, renamed := strings.Cut(w.write, " = ")
 	own := l.source(value.Range())
-	if !renamed || own == "" || attr == "endpoints" || attr == "members" {
+	if !renamed || own == "" || slices.Contains([]string{"endpoints", "members", "nics"}, attr) {
 		return cure
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(example), "", hcl.InitialPos)
