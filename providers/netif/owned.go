@@ -176,9 +176,9 @@ func (mainRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	return liveRoute(snap, KindRoute, a)
 }
 
-// Undo removes the route.
-func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
-	return a.Change(p.live(snap, a), to), guardsRoute(snap, KindRoute, a)
+// Undo removes the route, also in the place of an earlier one: as we replace no route of others, somebody has removed that one.
+func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, _ string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), ""), guardsRoute(snap, KindRoute, a)
 }
 
 // ApplyUndo removes the route.
@@ -243,9 +243,9 @@ func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Undo removes the rule or route.
-func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
-	return a.Change(p.live(snap, a), to), p.touches(snap, a)
+// Undo removes the rule or route, as that of a route of the main table does.
+func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, _ string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), ""), p.touches(snap, a)
 }
 
 // ApplyUndo removes the rule or route.

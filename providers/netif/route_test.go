@@ -173,3 +173,19 @@ func TestAnUnknownPathMayGoOverAnyRouteOrRule(t *testing.T) {
 		t.Error("a network sysctl is no reason to stop")
 	}
 }
+
+// TestAnUndoPromisesNoRouteThatItDoesNotMake: where an adopted route was removed by hand, and ours is in its place, ours is removed.
+func TestAnUndoPromisesNoRouteThatItDoesNotMake(t *testing.T) {
+	ours := host.Route{Table: 254, Dst: netip.MustParsePrefix("10.20.0.0/16"), Via: netip.MustParseAddr("10.0.0.9"), OutIndex: 2, Protocol: Protocol}
+	inTable := ours
+	inTable.Table = 100
+	snap := onFF0(ours, inTable)
+	snap.Management = facts.Management{Client: netip.MustParseAddr("10.0.3.4")}
+	first, _ := (mainRoute{}).Undo(snap, routeAtom(KindRoute, ours), "via 10.0.0.8 dev ff0")
+	second, _ := (policyRoute{}).Undo(snap, routeAtom(KindPolicyRoute, inTable), "via 10.0.0.8 dev ff0")
+	for _, c := range []resource.Change{first, second} {
+		if c.From != "via 10.0.0.9 dev ff0" || c.To != "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
