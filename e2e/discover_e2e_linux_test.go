@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,10 +136,9 @@ func TestDiscoverFindsWhatIsCabled(t *testing.T) {
 	cables("Direct cables\n  ✓ a:ens1f0 – b:ens1f1\n  ✓ a:ens1f1 – b:ens1f0\n")
 }
 
-// TestDiscoverHearsSwitches: a leaf that routes is heard by its LLDP, and is a rail if it has one port of each host.
-func TestDiscoverHearsSwitches(t *testing.T) {
-	together(t)
-	state, fabric := upLab(t, discoverable)
+// leaf returns the process whose network namespace has the lab's cables, and the ports of the leaf there: those to hosts a and b.
+func leaf(t *testing.T, state string) (pid int, ports []string) {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(state, "fabricform", "lab", "discover", "lab.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -152,17 +153,25 @@ func TestDiscoverHearsSwitches(t *testing.T) {
 	if err := json.Unmarshal(raw, &lab); err != nil {
 		t.Fatal(err)
 	}
-	middle, err := openKernel("the cables", lab.Net.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer middle.close()
-	ports := make([]string, 2) // of the leaf
+	ports = make([]string, 2)
 	for _, l := range lab.Links {
 		if i := slices.Index([]string{"leaf:a", "leaf:b"}, l.Name); i >= 0 {
 			ports[i] = l.Ends[0].Device
 		}
 	}
+	return lab.Net.PID, ports
+}
+
+// TestDiscoverHearsSwitches: a leaf that routes is heard by its LLDP, and is a rail if it has one port of each host.
+func TestDiscoverHearsSwitches(t *testing.T) {
+	together(t)
+	state, fabric := upLab(t, discoverable)
+	pid, ports := leaf(t, state)
+	middle, err := openKernel("the cables", pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer middle.close()
 	stop := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
@@ -279,6 +288,45 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	try(t, state, "pending", "-lab", fabric).want(t, 0, "discover-ports")
 	_ = die.Process.Kill()
 	wait("down again after the client was killed", func() bool { return now() == before })
+}
+
+// TestDiscoverHearsLLDPD: lldpd, as switches run it, describes a leaf that routes. It runs in the lab's namespace of cables, and writes nothing
+// outside of the test.
+func TestDiscoverHearsLLDPD(t *testing.T) {
+	together(t)
+	if _, err := exec.LookPath("lldpd"); err != nil {
+		t.Skip("lldpd is not installed")
+	}
+	state, fabric := upLab(t, discoverable)
+	pid, ports := leaf(t, state)
+	text := "configure system hostname leaf1\nconfigure lldp tx-interval 1\n"
+	for i, port := range ports {
+		text += fmt.Sprintf("configure ports %s lldp portidsubtype local swp%d description %q\n", port, i+1, fmt.Sprintf("rail%d of the leaf", i))
+	}
+	daemon := exec.Command("nsenter", "--target", fmt.Sprint(pid), "--net", "--", "unshare", "--mount", "sh", "-ec",
+		`mount -t tmpfs tmpfs /run; mkdir -p /run/lldpd; printf %s "$0" > /run/lldpd.conf
+		exec lldpd -d -u /run/lldpd.sock -O /run/lldpd.conf -I "$1" -C "$1"`, text, strings.Join(ports, ","))
+	var said bytes.Buffer
+	daemon.Stdout, daemon.Stderr = &said, &said
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-daemon.Process.Pid, syscall.SIGKILL) // it has a process of another user
+		_ = daemon.Wait()
+		if t.Failed() {
+			t.Logf("lldpd: %s", said.String())
+		}
+	})
+	for range 5 { // lldpd takes a moment to start
+		a := try(t, state, "discover", "-lab", "-listen=3s", fabric)
+		if a.code == 0 && strings.Contains(a.out, "Switches that describe themselves\n  ✓ leaf1") && strings.Contains(a.out, "swp2") {
+			a.want(t, 0, "      a:ens3f0  swp1  rail0 of the leaf\n      b:ens3f0  swp2  rail1 of the leaf\n", "✓ rail0: a:ens3f0", "✓ rail1: b:ens3f0", "✓ a:ens1f0 – b:ens1f0\n")
+			return
+		}
+	}
+	t.Error("lldpd was never heard")
 }
 
 // sayLLDP sends one frame of LLDP from a device.

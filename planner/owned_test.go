@@ -125,7 +125,7 @@ func TestTheFirstApplyAdoptsWhatIsAsDeclared(t *testing.T) {
 	snap := &facts.Snapshot{}
 	values.Put(snap, map[string]string{"new": "7", "new more": "8", "empty": "", "known": "1", "part more": "5", "on-known": "4", "on-made": "3", "differs": "1", "made": "2"})
 	wanted := []resource.Resource{of("new"), of("empty"), of("known"), of("part"), of("made"), of("differs"), of("on-known", "known"), of("on-made", "made")}
-	p := Make("f", resource.Kinds{k}, []HostInput{{Name: "h", Snapshot: snap, Resources: wanted, Records: []resource.Record{record("f",
+	p := Make("f", resource.Kinds{k}, []HostInput{{Name: "h", Address: "h.example", Snapshot: snap, Resources: wanted, Records: []resource.Record{record("f",
 		map[resource.Atom]resource.Owned{"k known": {Earlier: "1", Ours: "1"}, "k part": {Earlier: "1", Ours: "2"}, "k made": {Ours: "2"}}, "h")}}})
 	got := map[string]map[resource.Atom]string{}
 	for _, a := range p.Hosts[0].Adopts {
@@ -136,6 +136,9 @@ func TestTheFirstApplyAdoptsWhatIsAsDeclared(t *testing.T) {
 	}
 	if len(p.Enrol) != 1 {
 		t.Errorf("enrol %v: the record gets values", p.Enrol)
+	}
+	if (resource.Owned{}).Adopted() {
+		t.Error("what was absent, and is again, is adopted")
 	}
 	var r resource.Record
 	r.Note([]resource.Change{{Atom: "k new", From: "6", To: "7"}})

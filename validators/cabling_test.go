@@ -25,6 +25,7 @@ type loom struct {
 	some  map[string][]string // who hears the broadcasts alone
 	deaf  map[string]string   // ports that cannot listen, and why
 	dead  map[string]bool     // hosts that fail to listen
+	mute  string              // a port that cannot send
 	sent  map[string]uint32   // by port: its number
 }
 
@@ -52,6 +53,10 @@ func newLoom(hosts string, ports int) *loom {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, p := range s.Ports {
+			if l.mute == h+":"+p.Netdev {
+				out = append(out, probe.CablingSent{Netdev: p.Netdev, Failed: "no buffer"})
+				continue
+			}
 			l.sent[h+":"+p.Netdev] = p.Number
 			out = append(out, probe.CablingSent{Netdev: p.Netdev, Frames: probe.CablingFrames})
 		}
@@ -164,6 +169,10 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 	deaf.deaf["b:eth0"] = "no memory"
 	dead := newLoom("a b", 2).cable("a0-b0")
 	dead.dead["b"] = true
+	off := newLoom("a b", 2)
+	off.snaps["a"].Links[0].Up = false
+	mute := newLoom("a b", 2).cable("a0-b0")
+	mute.mute = "a:eth0"
 	half := newLoom("a b", 2)
 	half.both["a:eth0"] = []string{"b:eth0"}
 	tapped := newLoom("a b", 2).cable("a0-b0")
@@ -183,6 +192,11 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 			"fail a.rail0 at b:eth1 (not declared): declared a.rail0 – b.rail0, cabled to b:eth1 (not declared)\nfail b.rail0: no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down\n"},
 		"a loop of one host": {newLoom("a b", 3).cable("a0-a1", "b0-b1"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") },
 			"fail a.rail0 at a.rail1: declared a.rail0 – b.rail0, cabled to a.rail1\nfail b.rail0 at b.rail1: declared b.rail0 – a.rail0, cabled to b.rail1\n"},
+		"loops of both hosts": {newLoom("a b", 3).cable("a0-a1", "b0-b1"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0", "a1-b1") },
+			"fail a.rail0 at a.rail1: declared a.rail0 – b.rail0, cabled to a.rail1\nfail b.rail0 at b.rail1: declared b.rail0 – a.rail0, cabled to b.rail1\n" +
+				"fail a.rail1 at a.rail0: declared a.rail1 – b.rail1, cabled to a.rail0\nfail b.rail1 at b.rail0: declared b.rail1 – a.rail1, cabled to b.rail0\n"},
+		"a port that is down":     {off, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: a.rail0 has no carrier\nfail b.rail0: no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down\n"},
+		"a port that cannot send": {mute, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "fail a.rail0: no buffer\nfail b.rail0: no buffer\n"},
 		"a bridge where a link is declared": {newLoom("a b c", 2).bridge("a0", "b0", "c0"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") },
 			"warn a.rail0 at b.rail0, c.rail0: " + bridged + "\n"},
 		"a bridge that two ports are on": {newLoom("a b", 2).bridge("a0", "b0"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") },
@@ -231,6 +245,22 @@ func TestOnlyDeclaredPortsSend(t *testing.T) {
 	if text := strings.Join(got, " "); text != "a:eth0 b:eth0 b:eth1" {
 		t.Errorf("frames from %s", text)
 	}
+	l = newLoom("a b", 2)
+	measure(t, networked(l, true, "a0", "b0"), l, Options{Only: []Check{CheckCabling}})
+	if len(l.sent) > 0 {
+		t.Errorf("ports of a routed network sent: %v", l.sent)
+	}
+}
+
+// TestTheDiffNamesALinkOfForEach: its endpoints stand in no line of their own.
+func TestTheDiffNamesALinkOfForEach(t *testing.T) {
+	l := newLoom("a b", 3).cable("a0-b1", "a1-b0")
+	f := woven(l, "a0-b0", "a1-b1")
+	f.Links[1].BlockName = "rail"
+	if got := told(measure(t, f, l, Options{Only: []Check{CheckCabling}})); !strings.Contains(got, "@@ f.hcl:10, link a0-b0 @@\n") ||
+		!strings.Contains(got, "@@ f.hcl:11, link rail[\"a1-b1\"] (of for_each: declare it in a block of its own) @@\n") {
+		t.Error(got)
+	}
 }
 
 // TestCablingIsPartOfVerify: it runs unless other checks are named, and listens no longer than frames of ours take.
@@ -249,6 +279,13 @@ func TestCablingIsPartOfVerify(t *testing.T) {
 		if got := len(l.sent) == 2; got != c.runs || listened > 0 {
 			t.Errorf("only %v: sent %v, waits for switches %d times", c.only, l.sent, listened)
 		}
+	}
+	l, far, waits := newLoom("a b", 2).cable("a0-b0"), 4*time.Second, false
+	f := woven(l, "a0-b0")
+	f.Links[0].RTT = &far
+	measure(t, f, l, Options{Only: []Check{CheckCabling}, Progress: func(what string) { waits = waits || strings.Contains(what, "switches") }})
+	if !waits {
+		t.Error("it does not listen for as long as a frame takes over a long link")
 	}
 }
 
