@@ -12,24 +12,31 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// class refers to the qos block of a class of traffic. NICs with equal classes share a block.
+// class refers to the qos block of a class of traffic; "" if it has none, or is left out. NICs with equal classes share a block.
 func (w *writer) class(q *fabric.QoS) text {
-	b := classBlock(q)
-	for _, known := range w.classes {
-		if slices.EqualFunc(known.attrs, b.attrs, func(x, y attr) bool { return x == y }) {
-			return text("qos" + member(known.label))
-		}
+	if q == nil {
+		return ""
 	}
+	b := classBlock(q)
 	names := map[string]bool{}
 	for _, known := range w.classes {
+		if slices.Equal(known.attrs, b.attrs) {
+			b = known
+		}
 		names[known.label] = true
 	}
-	name := "class"
-	if q.Lossless() {
-		name = "lossless"
+	if b.label == "" {
+		name := "class"
+		if q.Lossless() {
+			name = "lossless"
+		}
+		b.label = unique(names, name)
+		b.left = w.in.Left["qos "+b.label]
+		w.classes = append(w.classes, b)
 	}
-	b.label = unique(names, name)
-	w.classes = append(w.classes, b)
+	if b.left != "" {
+		return ""
+	}
 	return text("qos" + member(b.label))
 }
 
@@ -37,14 +44,11 @@ func (w *writer) class(q *fabric.QoS) text {
 func (w *writer) hostClass(h Host) text {
 	var one text
 	for i, n := range h.Model.NICs {
-		if n.QoS == nil {
+		of := w.class(n.QoS)
+		if i > 0 && of != one {
 			return ""
 		}
-		if of := w.class(n.QoS); i > 0 && of != one {
-			return ""
-		} else {
-			one = of
-		}
+		one = of
 	}
 	return one
 }

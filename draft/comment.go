@@ -20,7 +20,7 @@ func clean(s string) string {
 
 // CommentOut turns the innermost block that has the line into a comment, with the reason above it: of a host's blocks the nested one,
 // never the host itself, and for a NIC the link or network that names it. It returns nil if there is no such block. key is that of
-// Input.Left for a link, a network, a NIC that none of them names, or a variable of NCCL; "" for others.
+// Input.Left for a link, a network, a NIC that none of them names, a class of traffic, or a variable of NCCL; "" for others.
 func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 	f, diags := hclsyntax.ParseConfig(src, "", hcl.InitialPos)
 	if diags.HasErrors() {
@@ -42,6 +42,8 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 		case b.Type == "host":
 			for _, in := range b.Body.Blocks {
 				switch inside := in.Range().Start.Line <= line && line <= in.CloseBraceRange.End.Line; {
+				case inside && slices.Contains([]string{"nic", "bond", "vlan"}, in.Type) && class(in, line) != "":
+					return nil, "qos " + class(in, line)
 				case inside && slices.Contains([]string{"nic", "bond", "vlan"}, in.Type):
 					if found = over(src, body, b.Labels, in); found == nil {
 						key = "nic " + strings.Join(slices.Concat(b.Labels, in.Labels), ".")
@@ -61,6 +63,20 @@ func CommentOut(src []byte, line int, why string) (text []byte, key string) {
 		key = found.Type + " " + strings.Join(found.Labels, " ")
 	}
 	return commented(src, found, why), key
+}
+
+// class returns the class of traffic to which a block refers in that line; "" if there is none.
+func class(b *hclsyntax.Block, line int) string {
+	attr := b.Body.Attributes["qos"]
+	if attr == nil || attr.Range().Start.Line != line {
+		return ""
+	}
+	path, diags := hcl.AbsTraversalForExpr(attr.Expr)
+	if diags.HasErrors() || len(path) != 2 {
+		return ""
+	}
+	name, _ := path[1].(hcl.TraverseAttr)
+	return name.Name
 }
 
 // variable returns the variable of NCCL in that line of a nccl block; "" if there is none.

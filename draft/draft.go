@@ -36,7 +36,8 @@ type Input struct {
 	Report *cabling.Report
 	NCCL   []string // remarks on the settings of NCCL
 	// Left is what no file can declare, and why. A link or network, such as "link a-b-rail0", is written as a comment, and its NICs declare
-	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses. A variable of NCCL, such as "env a.NCCL_DEBUG", or
+	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses. A class of traffic, such
+	// as "qos lossless-2", is written as a comment, and NICs do not refer to it. A variable of NCCL, such as "env a.NCCL_DEBUG", or
 	// "env .NCCL_DEBUG" if all hosts have the same settings, is left out.
 	Left map[string]string
 	Flat bool // no block is folded, so that each has a line of its own
@@ -536,8 +537,8 @@ func (w *writer) nicBlock(h Host, n *fabric.NIC) *block {
 	if len(n.Sysctl) > 0 {
 		b.set("sysctl", settings(n.Sysctl))
 	}
-	if n.QoS != nil && w.hostClass(h) == "" {
-		b.set("qos", w.class(n.QoS))
+	if class := w.class(n.QoS); class != "" && w.hostClass(h) == "" {
+		b.set("qos", class)
 	}
 	if !n.Persist {
 		b.set("persist", text("false"))

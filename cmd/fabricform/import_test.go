@@ -117,3 +117,35 @@ func TestWhatIsLeftOutIsNamedForPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestAClassThatContradictsOthersIsLeftOut: NCCL has one class for all NICs of a process, and files with two would not load.
+func TestAClassThatContradictsOthersIsLeftOut(t *testing.T) {
+	yes := true
+	class := func(dscp, priority int) *fabric.QoS {
+		return &fabric.QoS{DSCP: &dscp, Priority: &priority, PFC: &yes, Trust: "dscp"}
+	}
+	in := draft.Input{Fabric: "f", Report: &cabling.Report{}}
+	for i, name := range []string{"a", "b"} {
+		h := draft.Host{Name: name, Asked: name, Model: &fabric.Host{}}
+		for rail := range 2 {
+			h.Model.NICs = append(h.Model.NICs, &fabric.NIC{Host: name, Name: fmt.Sprintf("rail%d", rail), Netdev: fmt.Sprintf("eth%d", rail), Up: true, Persist: true, IPv6LinkLocal: "keep",
+				AddressesSet: true, Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/30", rail, i+1))}, QoS: class(26+14*rail, 3+2*rail)})
+		}
+		in.Hosts = append(in.Hosts, h)
+	}
+	for _, netdev := range []string{"eth0", "eth1"} {
+		in.Report.Cables = append(in.Report.Cables, [2]cabling.End{{Host: "a", Netdevs: []string{netdev}}, {Host: "b", Netdevs: []string{netdev}}})
+	}
+	f, text, left, err := draftFiles("/nowhere/fabric.hcl", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"a", "b"} {
+		if q, other := f.Host(host).NIC("rail0").QoS, f.Host(host).NIC("rail1").QoS; q == nil || *q.DSCP != 26 || other != nil {
+			t.Errorf("host %s: %+v, %+v in\n%s", host, q, other, text)
+		}
+	}
+	if len(left) != 1 || !strings.HasPrefix(left[0], "qos lossless-2: Two classes for NCCL") || len(f.Links) != 2 || !strings.Contains(string(text), "# qos \"lossless-2\" {") {
+		t.Errorf("%q, %d links in\n%s", left, len(f.Links), text)
+	}
+}
