@@ -50,6 +50,7 @@ func TestABondMadeByHandIsImported(t *testing.T) {
 			fmt.Sprintf("ip addr add 10.2.0.%d/24 brd + dev bond0.200", i+1),
 			"ip link add link bond0 name storage type vlan id 300",
 			fmt.Sprintf("ip link set storage up; ip addr add 10.3.0.%d/24 brd + dev storage", i+1),
+			"for d in bond0 bond0.200 storage; do echo 0 > /proc/sys/net/ipv6/conf/$d/accept_ra; done",
 			"ip route add 10.9.0.0/16 via 10.2.0.254 dev bond0.200 table 200",
 			fmt.Sprintf("ip rule add priority 10200 from 10.2.0.%d lookup 200", i+1),
 			"rdma link add rxe0 type rxe netdev bond0",
@@ -99,6 +100,14 @@ func TestABondMadeByHandIsImported(t *testing.T) {
 				t.Errorf("the plan has more than files: %s", line)
 			}
 		}
+		try(t, state, "apply", "-lab=bare", "-auto-approve", "-no-verify", kept).want(t, 0, "✓ node1.persist.files")
+		again := filepath.Join(dir, "again") // the hosts belong to that fabric now, and it is continued
+		try(t, state, "import", "-lab", "-listen=1s", "-out", again, bare).want(t, 0, "Wrote ")
+		raw, err = os.ReadFile(filepath.Join(again, "fabric.hcl"))
+		if err != nil || strings.Contains(string(raw), "persist = false") || !strings.Contains(string(raw), `fabric "kept" {}`) {
+			t.Errorf("%v\n%s", err, raw)
+		}
+		try(t, state, "plan", "-lab=bare", "-detailed-exitcode", again).want(t, 0, "No changes")
 	})
 	t.Run("on fresh machines", func(t *testing.T) {
 		try(t, state, "lab", "down", bare).want(t, 0)

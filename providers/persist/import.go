@@ -4,17 +4,19 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
+	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // Import says what keeps the settings of the draft over a reboot. Unless the draft is to keep them itself, each NIC is left to the file that
-// configures it now, and so are the host's sysctls. In a namespace lab, nothing is kept.
+// configures it now, and so are the host's sysctls. What a file of ours keeps stays with the draft. In a namespace lab, nothing is kept.
 func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 	if d.Snapshot.System.Lab {
 		return nil
@@ -23,19 +25,24 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	claims := netmanager.Part.Of(d.Snapshot).Claims
 	for _, n := range d.Host.NICs {
 		c, claimed := claims[n.Netdev]
+		files := ""
+		if claimed {
+			files = netmanager.Files(ctx, r, n.Netdev, c)
+		}
 		switch {
+		case ours(files):
 		case d.Persist && claimed:
 			d.First(n.Name, "before the first apply, "+netmanager.Removal(ctx, r, n.Netdev, c))
 		case d.Persist:
 		case claimed:
 			n.Persist = false
-			d.Note(n.Name, fmt.Sprintf("not persistent here: %s configures it, a file of %s", netmanager.Files(ctx, r, n.Netdev, c), c.Manager))
+			d.Note(n.Name, fmt.Sprintf("not persistent here: %s configures it, a file of %s", files, c.Manager))
 		default:
 			n.Persist = false
 			d.Note(n.Name, "not persistent: no file of the host configures it, so that a reboot loses this")
 		}
 	}
-	if limit, file := memlockNow(ctx, r); limit != "" && d.Persist {
+	if limit, file := memlockNow(ctx, r); limit != "" && (d.Persist || ours(file)) {
 		d.Host.Memlock = limit
 	} else if limit != "" {
 		d.Leave("", fmt.Sprintf("memlock = %q: %s sets it and keeps it", limit, file))
@@ -43,14 +50,30 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	if d.Persist {
 		return nil
 	}
+	units := oursIn(ctx, r, unitFolder)
 	for _, x := range d.Host.RXE {
-		x.Persist = false
+		x.Persist = slices.ContainsFunc(units, func(name string) bool { return strings.HasSuffix(name, "-rxe-"+x.Name+".service") })
+	}
+	kept := ""
+	for _, name := range oursIn(ctx, r, sysctlFolder) {
+		kept += "\n" + host.Text(ctx, r, sysctlFolder+"/"+name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Host.Sysctl)) {
-		d.Leave("", fmt.Sprintf("sysctl %q = %q: what sets it at boot keeps it", key, d.Host.Sysctl[key]))
+		if !strings.Contains(kept, "\n"+netif.SysctlSpec{Key: key}.Path()+" = ") {
+			d.Leave("", fmt.Sprintf("sysctl %q = %q: what sets it at boot keeps it", key, d.Host.Sysctl[key]))
+			delete(d.Host.Sysctl, key)
+		}
 	}
-	d.Host.Sysctl = nil
 	return nil
+}
+
+// ours reports whether the name is that of a file that fabricform wrote.
+func ours(file string) bool { return strings.Contains(path.Base(file), netmanager.Base("")) }
+
+// oursIn returns the files of a folder that fabricform wrote.
+func oursIn(ctx context.Context, r host.Reader, folder string) []string {
+	names, _ := r.ReadDir(ctx, folder) // there may be no such folder
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !ours(name) })
 }
 
 // memlockNow returns the limit of locked memory that pam_limits gives to every user's logins, as a host block declares it, and the file that
@@ -66,14 +89,14 @@ func memlockNow(ctx context.Context, r host.Reader) (limit, file string) {
 		}
 	}
 	var soft, hard string
-	for _, path := range files {
-		for line := range strings.Lines(host.Text(ctx, r, path)) {
+	for _, at := range files {
+		for line := range strings.Lines(host.Text(ctx, r, at)) {
 			line, _, _ = strings.Cut(line, "#")
 			w := strings.Fields(line)
 			if len(w) != 4 || w[0] != "*" || w[2] != "memlock" {
 				continue
 			}
-			file = path
+			file = at
 			if w[1] != "hard" {
 				soft = w[3]
 			}

@@ -60,7 +60,7 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 		return d
 	}
 	d := draft(false)
-	if d.Host.NICs[0].Persist || d.Host.NICs[1].Persist || d.Host.RXE[0].Persist || d.Host.Sysctl != nil || d.Host.Memlock != "" || len(d.Remarks) != 4 ||
+	if d.Host.NICs[0].Persist || d.Host.NICs[1].Persist || d.Host.RXE[0].Persist || len(d.Host.Sysctl) > 0 || d.Host.Memlock != "" || len(d.Remarks) != 4 ||
 		d.Remarks[0] != (resource.Remark{NIC: "rail0", Text: "not persistent here: /etc/netplan/99-hand.yaml configures it, a file of netplan"}) || !d.Remarks[2].Left ||
 		d.Remarks[2].Text != `memlock = "unlimited": /etc/security/limits.d/rdma.conf sets it and keeps it` || !d.Remarks[3].Left {
 		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
@@ -72,5 +72,38 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 	if !d.Host.NICs[0].Persist || !d.Host.NICs[1].Persist || !d.Host.RXE[0].Persist || len(d.Host.Sysctl) != 1 || len(d.Remarks) != 1 ||
 		d.Host.Memlock != "unlimited" || !d.Remarks[0].Before || d.Remarks[0].Text != "before the first apply, remove lines 3 to 6 of /etc/netplan/99-hand.yaml, a file of netplan" {
 		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
+	}
+}
+
+// TestAnImportKeepsWhatOurFilesKeep: a fabric that was applied here is continued, with -persist or without.
+func TestAnImportKeepsWhatOurFilesKeep(t *testing.T) {
+	for _, persist := range []bool{false, true} {
+		_, h := soft(true, true)
+		h.RXE = append(h.RXE, &fabric.RXE{Name: "rxe1", NIC: h.RXE[0].NIC, Persist: true})
+		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true})
+		h.Sysctl = map[string]string{"net.ipv4.ip_forward": "1", "net.ipv4.tcp_sack": "0"}
+		snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
+		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{
+			"eth1": {Manager: "systemd-networkd", File: "/etc/systemd/network/05-fabricform-f-eth1.network", Exact: true},
+			"eth2": {Manager: "systemd-networkd", File: "/etc/systemd/network/10-hand.network", Exact: true}}})
+		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
+		err := (provider{}).Import(t.Context(), machine(t, map[string]string{
+			sysctlsPath("f"): netmanager.Header("f") + "-net/ipv4/tcp_sack = 0\nnet/ipv4/ip_forward = 1\n",
+			"/etc/security/limits.d/fabricform-f.conf":          netmanager.Header("f") + "* soft memlock 2048\n* hard memlock 2048\nroot soft memlock 1\n",
+			"/etc/systemd/system/fabricform-f-rxe-rxe0.service": "",
+			"/etc/systemd/system/somebody-rxe-rxe1.service":     "",
+		}), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.NICs[0].Persist || h.NICs[1].Persist != persist || !h.RXE[0].Persist || h.RXE[1].Persist != persist || h.Memlock != "2097152" || h.Sysctl["net.ipv4.ip_forward"] != "1" ||
+			(h.Sysctl["net.ipv4.tcp_sack"] == "0") != persist {
+			t.Errorf("persist %v: %+v, %+v", persist, h, d.Remarks)
+		}
+		for _, r := range d.Remarks {
+			if r.NIC == "rail0" {
+				t.Errorf("persist %v: %+v", persist, r)
+			}
+		}
 	}
 }

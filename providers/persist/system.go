@@ -15,8 +15,10 @@ import (
 // sysctlsPath returns the path of our sysctls. It sorts after 99-sysctl.conf, by which Debian reads /etc/sysctl.conf
 // (sysctl.d(5)).
 func sysctlsPath(fabric string) string {
-	return "/etc/sysctl.d/99-z-" + netmanager.Base(fabric) + ".conf"
+	return sysctlFolder + "/99-z-" + netmanager.Base(fabric) + ".conf"
 }
+
+const sysctlFolder = "/etc/sysctl.d"
 
 // sysctls returns the file with the keys of the host and of its NICs. The keys of a NIC have the prefix "-", because they
 // may not exist yet when systemd writes them at boot; its udev rules write them again when the device appears. Keys have
