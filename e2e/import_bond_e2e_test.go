@@ -101,12 +101,14 @@ func TestABondMadeByHandIsImported(t *testing.T) {
 			}
 		}
 		try(t, state, "apply", "-lab=bare", "-auto-approve", "-no-verify", kept).want(t, 0, "✓ node1.persist.files")
+		inside(t, state, bare, "node1", "sh", "-c", "cat /etc/sysctl.d/99-z-fabricform-kept.conf")
 		again := filepath.Join(dir, "again") // the hosts belong to that fabric now, and it is continued
 		try(t, state, "import", "-lab", "-listen=1s", "-out", again, bare).want(t, 0, "Wrote ")
 		raw, err = os.ReadFile(filepath.Join(again, "fabric.hcl"))
 		if err != nil || strings.Contains(string(raw), "persist = false") || !strings.Contains(string(raw), `fabric "kept" {}`) {
 			t.Errorf("%v\n%s", err, raw)
 		}
+		t.Logf("%s", raw)
 		try(t, state, "plan", "-lab=bare", "-detailed-exitcode", again).want(t, 0, "No changes")
 	})
 	t.Run("on fresh machines", func(t *testing.T) {

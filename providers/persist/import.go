@@ -77,7 +77,7 @@ func oursIn(ctx context.Context, r host.Reader, folder string) []string {
 }
 
 // memlockNow returns the limit of locked memory that pam_limits gives to every user's logins, as a host block declares it, and the file that
-// says so (limits.conf(5): the last line counts, and numbers are KiB); "" if it raises none.
+// says so; "" if it raises none. A file of ours counts before others, whichever pam_limits reads last.
 func memlockNow(ctx context.Context, r host.Reader) (limit, file string) {
 	const folder = "/etc/security"
 	files := []string{folder + "/limits.conf"}
@@ -88,6 +88,16 @@ func memlockNow(ctx context.Context, r host.Reader) (limit, file string) {
 			files = append(files, folder+"/limits.d/"+name)
 		}
 	}
+	own := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !ours(file) })
+	if limit, file = memlockIn(ctx, r, own); limit != "" {
+		return limit, file
+	}
+	return memlockIn(ctx, r, files)
+}
+
+// memlockIn reads the limit of all users but root from files, in the order of pam_limits (limits.conf(5)): the last line counts, and numbers are
+// KiB.
+func memlockIn(ctx context.Context, r host.Reader, files []string) (limit, file string) {
 	var soft, hard string
 	for _, at := range files {
 		for line := range strings.Lines(host.Text(ctx, r, at)) {

@@ -90,6 +90,7 @@ func TestAnImportKeepsWhatOurFilesKeep(t *testing.T) {
 		err := (provider{}).Import(t.Context(), machine(t, map[string]string{
 			sysctlsPath("f"): netmanager.Header("f") + "-net/ipv4/tcp_sack = 0\nnet/ipv4/ip_forward = 1\n",
 			"/etc/security/limits.d/fabricform-f.conf":          netmanager.Header("f") + "* soft memlock 2048\n* hard memlock 2048\nroot soft memlock 1\n",
+			"/etc/security/limits.d/hand.conf":                  "* - memlock unlimited\n",
 			"/etc/systemd/system/fabricform-f-rxe-rxe0.service": "",
 			"/etc/systemd/system/somebody-rxe-rxe1.service":     "",
 		}), d)
