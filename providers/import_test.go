@@ -28,6 +28,8 @@ type running struct {
 	routes []host.Route
 	rules  []host.Rule
 	files  map[string]string
+
+	sysctls map[string]string // below /proc/sys
 }
 
 func (h *running) Links(context.Context) ([]host.Link, error)   { return h.links, nil }
@@ -54,8 +56,13 @@ func (h *running) ReadDir(_ context.Context, path string) (names []string, err e
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
-func (*running) Readlink(context.Context, string) (string, error)   { return "", fs.ErrNotExist }
-func (*running) Sysctl(context.Context, string) (string, error)     { return "", fs.ErrNotExist }
+func (*running) Readlink(context.Context, string) (string, error) { return "", fs.ErrNotExist }
+func (h *running) Sysctl(_ context.Context, path string) (string, error) {
+	if value, has := h.sysctls[path]; has {
+		return value, nil
+	}
+	return "", fs.ErrNotExist
+}
 func (*running) DCB(context.Context, []byte) ([]byte, error)        { return nil, host.ErrUnsupported }
 func (*running) Pause(context.Context, int) ([]byte, error)         { return nil, host.ErrUnsupported }
 func (*running) Records(context.Context) (map[string][]byte, error) { return nil, nil }
@@ -247,5 +254,24 @@ func TestDevicesThatNoBlockMakesAreComments(t *testing.T) {
 				t.Errorf("%q is not in\n%s", c.says, text)
 			}
 		})
+	}
+}
+
+// TestMembersOfABondHaveNoIPv6: what a network manager sets for a NIC before it becomes a member is no setting of the bond.
+func TestMembersOfABondHaveNoIPv6(t *testing.T) {
+	h := &running{sysctls: map[string]string{"net/ipv6/conf/default/addr_gen_mode": "0"}}
+	at := h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: &host.Bond{Mode: "802.3ad", LACPRate: "slow", XmitHash: "layer2", MIIMon: 100}})
+	h.add(host.Link{Name: "eth0", PCI: "0000:01:00.0", Up: true, MTU: 1500, Master: at})
+	h.add(host.Link{Name: "eth1", PCI: "0000:02:00.0", Up: true, MTU: 1500})
+	for _, netdev := range []string{"bond0", "eth0", "eth1"} {
+		h.sysctls["net/ipv6/conf/"+netdev+"/addr_gen_mode"] = "1"
+	}
+	_, d := h.imported(t)
+	var modes []string
+	for _, n := range d.Host.NICs {
+		modes = append(modes, n.Netdev+" "+n.IPv6LinkLocal)
+	}
+	if got := strings.Join(modes, ", "); got != "eth0 keep, eth1 none, bond0 none" {
+		t.Error(got)
 	}
 }

@@ -37,7 +37,8 @@ func draftMade(ctx context.Context, r host.Reader, d *resource.Draft, made map[s
 				n.MTU = mtu
 			}
 			for _, m := range d.Host.Members(n) {
-				m.MTU = n.MTU // the kernel gives it to them
+				m.MTU = n.MTU                             // the kernel gives it to them
+				m.IPv6LinkLocal, m.AcceptRA = "keep", nil // they have no IPv6 (addrconf_notify in net/ipv6/addrconf.c)
 			}
 			d.Host.NICs = append(d.Host.NICs, n)
 			leaveOptions(ctx, r, d, n)
