@@ -266,7 +266,13 @@ func TestMembersOfABondHaveNoIPv6(t *testing.T) {
 	for _, netdev := range []string{"bond0", "eth0", "eth1"} {
 		h.sysctls["net/ipv6/conf/"+netdev+"/addr_gen_mode"] = "1"
 	}
+	h.sysctls["net/ipv4/conf/eth1/promote_secondaries"], h.sysctls["net/ipv4/conf/default/promote_secondaries"] = "1", "0" // by systemd-networkd
+	h.sysctls["net/ipv4/conf/eth1/arp_ignore"], h.sysctls["net/ipv4/conf/default/arp_ignore"] = "1", "0"
+	h.files = map[string]string{"/proc/sys/net/ipv4/conf/eth1/promote_secondaries": "", "/proc/sys/net/ipv4/conf/eth1/arp_ignore": ""}
 	_, d := h.imported(t)
+	if s := d.Host.NICs[1].Sysctl; len(s) != 1 || s["ipv4.conf.arp_ignore"] != "1" {
+		t.Errorf("sysctls of eth1: %v", s)
+	}
 	var modes []string
 	for _, n := range d.Host.NICs {
 		modes = append(modes, n.Netdev+" "+n.IPv6LinkLocal)

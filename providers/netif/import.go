@@ -97,8 +97,9 @@ func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 	n.Addresses, n.AddressesSet = own, len(own) > 0
 }
 
-// followed are settings that follow from others, or that other attributes hold.
-var followed = []string{"ipv6.conf.addr_gen_mode", "ipv6.conf.accept_ra", "ipv6.conf.forwarding", "ipv6.conf.mtu", "ipv6.conf.disable_ipv6", "ipv6.conf.stable_secret",
+// followed are settings that follow from others, that other attributes hold, or that systemd-networkd sets on every link that it configures
+// (promote_secondaries).
+var followed = []string{"ipv4.conf.promote_secondaries", "ipv6.conf.addr_gen_mode", "ipv6.conf.accept_ra", "ipv6.conf.forwarding", "ipv6.conf.mtu", "ipv6.conf.disable_ipv6", "ipv6.conf.stable_secret",
 	"ipv4.conf.forwarding", "ipv4.conf.mc_forwarding", "ipv6.conf.mc_forwarding", "ipv4.neigh.base_reachable_time", "ipv4.neigh.retrans_time",
 	"ipv6.neigh.base_reachable_time", "ipv6.neigh.retrans_time"}
 
