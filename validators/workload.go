@@ -121,7 +121,7 @@ func (t *trial) declaredRTT(rtt widearea.Range) Result {
 	case rtt.High < want.Low:
 		res.Verdict, res.Cause = Warn, "shorter than declared: the judgement offline was too strict"
 	case rtt.Low > want.High && t.options.Lab:
-		return res.skips(InLab, "longer than declared: emulated machines answer late, or the cable has a fault")
+		return res.skips(InLab, "the round trip is longer than declared: emulated machines answer late, or the cable has a fault")
 	case rtt.Low > want.High:
 		res.Verdict, res.Cause = Warn, "longer than declared: the judgement offline was too lenient"
 	}
@@ -140,7 +140,7 @@ func (t *trial) declaredJitter(rtt widearea.Range) Result {
 	switch {
 	case got <= want+hostJitter:
 	case t.options.Lab:
-		return res.skips(InLab, "more than declared: emulated machines answer late, or the cable has a fault")
+		return res.skips(InLab, "the jitter is more than declared: emulated machines answer late, or the cable has a fault")
 	default:
 		res.Verdict, res.Cause, res.Cure = Warn, "more than declared: retry timeouts and bounds were chosen for less", "correct jitter"
 	}
@@ -193,7 +193,7 @@ func (t *trial) losses(p widearea.Path) widearea.Path {
 	case declared == nil:
 		res = res.skips(NotDeclared, "no loss declared: "+taken)
 	case t.options.Lab:
-		res = res.skips(InLab, "not as declared: emulated machines drop packets, or the cable has a fault; "+taken)
+		res = res.skips(InLab, "the loss is not as declared: emulated machines drop packets, or the cable has a fault; "+taken)
 	default:
 		res.Verdict, res.Cause, res.Cure = Warn, "not as declared; "+taken, "correct loss, or find what drops packets"
 	}
