@@ -12,8 +12,10 @@ import (
 
 // healthScript is a HealthCheckProgram that counts its runs. It runs that of docs/slurm.md.
 const healthScript = `#!/bin/sh
-/var/page-health >/run/health.out 2>&1
-echo "$?" >> /run/health.runs
+/var/page-health >/run/health.new 2>&1
+code=$?
+mv /run/health.new /run/health.out
+echo "$code" >> /run/health.runs
 `
 
 // slurmPage returns the scripts of docs/slurm.md, for a cluster of four nodes.
@@ -33,8 +35,10 @@ func slurmPage(t *testing.T) (prolog, health string) {
 
 // brokenCheckScript is the program as it is, but for the check that it starts in a process of its own: that is /var/check.
 const brokenCheckScript = `#!/bin/sh
-unshare -m sh -c 'exec 3</var/fabricform; mount --bind /var/check /var/fabricform; exec /proc/self/fd/3 health -slurm -max-drained 1' >/run/health.out 2>&1
-echo "$?" >> /run/health.runs
+unshare -m sh -c 'exec 3</var/fabricform; mount --bind /var/check /var/fabricform; exec /proc/self/fd/3 health -slurm -max-drained 1' >/run/health.new 2>&1
+code=$?
+mv /run/health.new /run/health.out
+echo "$code" >> /run/health.runs
 `
 
 // node returns the state and the reason of a node, as Slurm's controller has it.
@@ -141,6 +145,7 @@ func TestSlurmHealth(t *testing.T) {
 	c.on(t, "d", brokenCheckScript, `cat > /var/broken; chmod 755 /var/broken; mv /var/broken /var/health`)
 	for what, check := range map[string]string{"the check was killed": "kill -SEGV $$", "the check took longer than 5s": "sleep 60", "the check failed: panic": "echo panic >&2; exit 2"} {
 		c.on(t, "d", "#!/bin/sh\n"+check+"\n", `cat > /var/check; chmod 755 /var/check`)
+		c.checks(t, "d", 1) // of which the one that runs now has the earlier check
 		quiet(what, "d", "rail0")
 		if said := c.on(t, "d", "", "cat /run/health.out"); !strings.Contains(said, "no verdict: "+what) {
 			t.Errorf("%s: %s", what, said)
