@@ -12,9 +12,9 @@ import (
 
 // healthScript is a HealthCheckProgram that counts its runs. It runs that of docs/slurm.md.
 const healthScript = `#!/bin/sh
-/var/page-health >/run/health.new 2>&1
+/var/page-health >/run/health.$$ 2>&1
 code=$?
-mv /run/health.new /run/health.out
+mv /run/health.$$ /run/health.out
 echo "$code" >> /run/health.runs
 `
 
@@ -35,9 +35,9 @@ func slurmPage(t *testing.T) (prolog, health string) {
 
 // brokenCheckScript is the program as it is, but for the check that it starts in a process of its own: that is /var/check.
 const brokenCheckScript = `#!/bin/sh
-unshare -m sh -c 'exec 3</var/fabricform; mount --bind /var/check /var/fabricform; exec /proc/self/fd/3 health -slurm -max-drained 1' >/run/health.new 2>&1
+unshare -m sh -c 'exec 3</var/fabricform; mount --bind /var/check /var/fabricform; exec /proc/self/fd/3 health -slurm -max-drained 1' >/run/health.$$ 2>&1
 code=$?
-mv /run/health.new /run/health.out
+mv /run/health.$$ /run/health.out
 echo "$code" >> /run/health.runs
 `
 
