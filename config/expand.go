@@ -33,6 +33,8 @@ func (l *loader) repeatedOver(e hclsyntax.Expression, v cty.Value) string {
 	switch t := v.Type(); {
 	case t == cty.Number:
 		return fmt.Sprintf("Write for_each = toset([for x in range(%s) : tostring(x)]).", own)
+	case t == cty.String && quotedReference().MatchString(v.AsString()):
+		return fmt.Sprintf("Remove the quotes: %s is a reference.", v.AsString())
 	case t.IsPrimitiveType():
 		return fmt.Sprintf("Write for_each = toset([%s]).", own)
 	case t.IsTupleType():

@@ -172,8 +172,8 @@ func borrowed(name string, in *block) string {
 }
 
 // withOwnValue returns a cure with the value that was written in the place of the example's, where only the name is another one and both
-// values have the same form. Endpoints, members and nics are references to NICs, and what is written under other names is often hosts or
-// devices.
+// values have the same form. What is written under other names for endpoints, members and nics is often hosts or devices, and a version is
+// often that of another program.
 func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expression) string {
 	w := otherWordOf(name, in)
 	if w == nil || w.why != "" || w.in != "" && w.in != in.place() {
@@ -181,7 +181,7 @@ func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expr
 	}
 	attr, example, renamed := strings.Cut(w.write, " = ")
 	own := l.source(value.Range())
-	if !renamed || own == "" || slices.Contains([]string{"endpoints", "members", "nics"}, attr) {
+	if !renamed || own == "" || slices.Contains([]string{"endpoints", "members", "nics", "required_version"}, attr) {
 		return cure
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(example), "", hcl.InitialPos)
