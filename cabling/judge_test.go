@@ -273,3 +273,16 @@ func TestAFailureIsNamed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestOnlyPortsThatNobodyNeedsDownAreRaised: not those of a bond, and none where the operator's path is unknown, or may be the port's.
+func TestOnlyPortsThatNobodyNeedsDownAreRaised(t *testing.T) {
+	links := []host.Link{{Index: 1, Name: "up", MAC: "02:00:00:00:00:01", Up: true}, {Index: 2, Name: "down", MAC: "02:00:00:00:00:02"}, {Index: 3, Name: "member", MAC: "02:00:00:00:00:03", Master: 4},
+		{Index: 4, Name: "bond0", MAC: "02:00:00:00:00:03", Kind: "bond"}, {Index: 5, Name: "mgmt", MAC: "02:00:00:00:00:05"}}
+	of := func(unknown string) *facts.Snapshot {
+		return &facts.Snapshot{Links: links, Management: facts.Management{Unknown: unknown, Devices: []string{"mgmt"}}}
+	}
+	got := Plan(map[string]*facts.Snapshot{"a": of(""), "b": of("no SSH_CONNECTION")}, Options{}).Raisable()
+	if len(got) != 1 || !slices.Equal(got["a"], []string{"down"}) {
+		t.Errorf("%v", got)
+	}
+}

@@ -191,10 +191,7 @@ func (p *printer) ref(r ref) string {
 
 // nic is what follows nic in a reference.
 func (p *printer) nic(host string, r ref) string {
-	var f family // bonds and VLANs have none
-	if r.kind == "" {
-		f = p.family[host]
-	}
+	f := p.family[host] // not of bonds and VLANs, whose names differ from those of NICs
 	key := string(quoted(r.NIC))
 	if r.byKey {
 		key = "each.key"

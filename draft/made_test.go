@@ -85,6 +85,17 @@ func TestBondsThatAreCabledAreOneLink(t *testing.T) {
 	if a, b := f.Host("n01").NIC("bond0").Bond.NICs, f.Host("n02").NIC("bond0").Bond.NICs; a[0].NIC != "rail0" || b[0].NIC != "rail1" || b[1].NIC != "rail0" {
 		t.Errorf("the members are %v and %v", a, b)
 	}
+	uneven := bonded(2, true) // another ID, and a third member
+	b := uneven.Hosts[1].Model
+	b.NICs[3].VLAN.ID = 201
+	if f := load(t, Write(uneven)); len(f.Links) != 1 {
+		t.Errorf("%d links of VLANs with different IDs", len(f.Links))
+	}
+	b.NICs[2].Bond.NICs = append(b.NICs[2].Bond.NICs, fabric.NICRef{NIC: "rail2"})
+	b.NICs = append(b.NICs, nicOf("rail2", "eth3", 9000))
+	if text := string(Write(uneven)); len(load(t, []byte(text)).Links) != 0 || !strings.Contains(text, "to more than one other bond") {
+		t.Errorf("bonds of different size:\n%s", text)
+	}
 	in.Report.Cables = in.Report.Cables[:1]
 	text = Write(in)
 	if f := declares(t, in, text); len(f.Links) != 0 || !strings.Contains(string(text), "members of a bond are cabled to more than one other bond, or to no bond") {

@@ -173,6 +173,11 @@ func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
 		if got := strings.Count(text, "\n  vlan "); got != vlans {
 			t.Fatalf("seed %d: %d VLANs, want %d; %+v in\n%s", seed, got, vlans, d.Remarks, text)
 		}
+		for _, l := range h.links { // a new VLAN would have the MTU of what carries it
+			if n := d.NIC(l.Index); l.Kind == "vlan" && l.MTU != h.links[l.Parent-1].MTU && n.MTU != l.MTU {
+				t.Fatalf("seed %d: the MTU of %s is %d, want %d", seed, l.Name, n.MTU, l.MTU)
+			}
+		}
 		if len(d.Host.Policy) != len(h.rules) || len(d.Host.Routes) != len(h.rules) {
 			t.Fatalf("seed %d: %d of %d rules, and %d routes in\n%s", seed, len(d.Host.Policy), len(h.rules), len(d.Host.Routes), text)
 		}

@@ -108,3 +108,16 @@ func TestAnImportKeepsWhatOurFilesKeep(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLimitOfLockedMemoryIsThatOfPAM: the last line of all users counts, and only if both limits agree.
+func TestTheLimitOfLockedMemoryIsThatOfPAM(t *testing.T) {
+	for text, want := range map[string]string{
+		"* - memlock unlimited": "unlimited", "* soft memlock infinity\n* hard memlock -1": "unlimited", "* - memlock 64": "65536", "* - memlock 64\n* - memlock unlimited": "unlimited",
+		"* hard memlock unlimited": "", "* soft memlock unlimited": "", "* soft memlock 64\n* hard memlock 128": "", "root - memlock unlimited": "", "* - nofile 64": "",
+		"* - memlock lots": "", "#* - memlock unlimited": "", "": "",
+	} {
+		if limit, _ := memlockNow(t.Context(), machine(t, map[string]string{"/etc/security/limits.conf": text})); limit != want {
+			t.Errorf("%q: %q, want %q", text, limit, want)
+		}
+	}
+}
