@@ -308,7 +308,7 @@ func (r *run) enrol(ctx context.Context) error {
 		}
 	}
 	for _, h := range r.p.Hosts {
-		if len(h.Actions) > 0 || len(h.Problems) > 0 || h.Unreachable != "" || len(h.Stale) > 0 {
+		if r.acts(h.Name) || len(h.Problems) > 0 || h.Unreachable != "" || len(h.Stale) > 0 {
 			continue // the transaction stores it, or the host is not as declared
 		}
 		if a := r.applied(h.Name); a != nil && !r.s.keeps(h.Name, a) {
@@ -341,6 +341,13 @@ func (r *run) adopts() map[string]Enrolment {
 		}
 	}
 	return out
+}
+
+// acts reports whether the whole plan changes the host, now or in a later part of this run.
+func (r *run) acts(host string) bool {
+	return slices.ContainsFunc([]*planner.Plan{r.p, r.report.Plan}, func(p *planner.Plan) bool {
+		return p != nil && slices.ContainsFunc(p.Hosts, func(h planner.HostPlan) bool { return h.Name == host && len(h.Actions) > 0 })
+	})
 }
 
 // applied returns what the host is after this run; nil if the host keeps what it has, because keys alone are made.

@@ -121,3 +121,31 @@ func TestTheRestIsAskedForOnlyWhereThereIsOne(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestOnlyAHostThatNothingChangesIsToldWhatIsApplied: one that a later part of the run changes is not as declared yet, and its own
+// transaction tells it.
+func TestOnlyAHostThatNothingChangesIsToldWhatIsApplied(t *testing.T) {
+	kinds := resource.Kinds{{Name: "k", Local: true}}
+	whole := &planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{{Name: "now", Actions: []planner.Action{actionOf("", "x")}},
+		{Name: "later", Actions: []planner.Action{actionOf("", "x")}}, {Name: "same"}, {Name: "kept"}, {Name: "away", Unreachable: "no route"}}}
+	part := *whole
+	part.Hosts = slices.Clone(whole.Hosts)
+	part.Hosts[1].Actions = nil
+	f := &fabric.Fabric{Name: "f"}
+	s := &Session{Fabric: f, Fleet: newFleet(nil, "b", nil), known: map[string]*state{}, Options: SessionOptions{Resources: Resources{Kinds: kinds,
+		Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
+			return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "k", Name: "n"}, Spec: []byte("{}")}}
+		}}}}
+	for _, h := range whole.Hosts {
+		f.Hosts = append(f.Hosts, &fabric.Host{Name: h.Name})
+		s.known[h.Name] = &state{}
+	}
+	s.known["kept"].applied = map[string]string{"f": s.applied("kept").Digest()}
+	r := &run{e: &heard{}, s: s, p: &part, report: &Report{Plan: whole}}
+	err := r.enrol(t.Context()) // no host is connected: the error names the hosts that would be told
+	for host, told := range map[string]bool{"now": false, "later": false, "same": true, "kept": false, "away": false} {
+		if got := err != nil && strings.Contains(err.Error(), "host "+host+":"); got != told {
+			t.Errorf("host %s told: %v; %v", host, got, err)
+		}
+	}
+}
