@@ -189,7 +189,7 @@ func (k TokenStore) saveRest(w tokens, fates map[string]HostOutcome, replaced fu
 func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *Session {
 	for _, h := range w.Waits.Fabric.Hosts {
 		if now := f.Host(h.Name); now != nil {
-			h.Address, h.SSH = now.Address, now.SSH
+			h.Address, h.SSH, h.Slurm = now.Address, now.SSH, now.Slurm
 		}
 	}
 	o.Chosen, o.Destroy = map[string]bool{}, w.Waits.Destroy

@@ -74,7 +74,7 @@ func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, terms
 			return nil, fmt.Errorf("-host %s: no such host in the files or in the hosts' records", name)
 		}
 		whole.Hosts = append(slices.Clone(whole.Hosts),
-			&fabric.Host{Name: name, BlockName: name, Address: p.Vanished[i].Address, SSH: f.SSH})
+			&fabric.Host{Name: name, BlockName: name, Address: p.Vanished[i].Address, SSH: f.SSH, Slurm: f.Slurm})
 	}
 	return &whole, nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -119,5 +121,20 @@ func TestWavesCannotWaitForTheEnd(t *testing.T) {
 		if ending, err := r.changeInWaves(t.Context()); ending != Failed || err == nil || !strings.Contains(err.Error(), "nothing was changed") || c.said != nil {
 			t.Errorf("%+v: %v, %v, %q", o, ending, err, c.said)
 		}
+	}
+}
+
+// TestTheWayToAHostIsThatOfTheFilesNow: a confirm takes it from the files, whatever they said when the apply was made.
+func TestTheWayToAHostIsThatOfTheFilesNow(t *testing.T) {
+	was := &fabric.Fabric{Hosts: []*fabric.Host{{Name: "a", Address: "10.0.0.1"}}}
+	now := &fabric.Fabric{Hosts: []*fabric.Host{{Name: "a", Address: "n1", Slurm: &fabric.Slurm{Partition: "fabric"}}}}
+	var asked []transport.Target
+	o := SessionOptions{Parallelism: 1, Glance: true, Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
+		asked = append(asked, to)
+		return nil, errors.New("not reached")
+	}}
+	resume(t.Context(), now, o, tokens{Hosts: map[string]calls.TxRef{"a": {}}, Waits: &pendingApply{Fabric: was}}).Close()
+	if len(asked) != 1 || asked[0].Address != "n1" || asked[0].Slurm == nil || asked[0].Slurm.Partition != "fabric" {
+		t.Errorf("%+v", asked)
 	}
 }
