@@ -88,8 +88,9 @@ var verbsMeanings = []*meaning{
 	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.", instead: "Check with ping -I NIC that the peer's address answers from this NIC: cable, VLAN, subnet and switch. See with show_gids that both GIDs are RoCE v2 with IPv4 addresses.",
 		forms: []string{"odify QP to RTR*Connection timed out", "odify QP*RTR*110", "RTR) failed*Connection timed out", "connect on mlx*failed: Connection timed out" /* UCX */}},
 	{role: cause, summary: "Firmware or driver refuses UCX", costs: "UCX asks the NIC's firmware directly (DevX), and gets an error: firmware, the host's driver and the container's libraries do not fit together, or the firmware has a fault.", instead: "Set UCX_IB_MLX5_DEVX=n for the job, and update firmware and DOCA-OFED; the container's rdma-core or OFED must fit the host's.", forms: []string{"UCX*mlx5dv_devx_*failed", "mlx5dv_devx_obj_create(*failed", "ibv_modify_qp(DCI*failed" /* it has no peer yet */}},
+	{role: symptom, summary: "The NIC refuses a connection", costs: "The driver could not carry out this step: its firmware was busy or did not answer, or a resource is used up. These words are not about addresses.", instead: "Read dmesg for lines of that NIC (mlx5_core), and look for other errors of the job.", forms: []string{"RTR*Resource temporarily unavailable"}},
 	{role: symptom, summary: refusedPeer, costs: "The connection's data do not fit: the GID index is empty, link-local or of another kind than the peer's, the MTU is larger than the port's, or an InfiniBand LID is 0.",
-		instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (show_gids), and see that both ports are active (ibv_devinfo).", more: explainBusy, forms: []string{"Changing queue pair to RT" /* MLX */, "odify QP*to RTR", "ibv_modify_qp(*RTR) failed", "error modifying QP to RTR"}},
+		instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (show_gids), and see that both ports are active (ibv_devinfo).", more: explainTestGID, forms: []string{"Changing queue pair to RT" /* MLX */, "odify QP*to RTR", "ibv_modify_qp(*RTR) failed", "error modifying QP to RTR"}},
 	{role: symptom, vague: true, summary: "The two sides of the test cannot connect", costs: "One side could not finish the connection: the other one had ended, has other options, or its address does not answer.", instead: "Read both sides from their first line. Give both the same options and one version of perftest, RoCE v2 GIDs with IPv4 addresses (-x), or, with -R, addresses of RDMA NICs that answer ping -I NIC.", more: explainTestGID,
 		forms: []string{"Unable to Connect the HCA's through the link", "odify QP*to RTS"}},
 	{role: symptom, summary: "The NIC refuses a connection", costs: "The port is not active, the index of the partition key does not exist, the NIC does not offer what the program asks for (such as atomic operations), or it has no resources left.", instead: "Look at the port (ibv_devinfo; -i names another one), at memlock (ulimit -l), and at dmesg for that NIC.", forms: []string{"odify QP*to INIT", "Couldn't create rdma*QP", "Failed to create QP.", "Unable to create QP.", "Couldn't create QP", "Couldn't create CQ"}},
@@ -127,7 +128,8 @@ var verbsMeanings = []*meaning{
 	{role: hint, summary: "UCX is older than the NIC", costs: "It does not know the port's speed, and may take a wrong one or leave the port out.", instead: "Update UCX (HPC-X), or name the device in UCX_NET_DEVICES.", forms: []string{"nvalid active_speed on", "nvalid active_width on", "Unknown active_speed on"}},
 	{role: symptom, summary: "UCX has no path to a process", costs: "The devices and transports that UCX may use do not reach the other process.", instead: "Remove UCX_TLS and UCX_NET_DEVICES, or name what reaches all hosts. In containers, /dev/infiniband and shared memory must be there.",
 		forms: []string{"UCX*transport to*unreachable", "UCX*transport to <", "UCX*Destination is unreachable", "UCX*no active messages transport", "No transports selected to"}},
-	{role: effect, summary: "MPI got no connection from UCX", costs: "UCX could not connect this process with another one.", instead: "Its own lines (UCX ERROR) name the reason.", more: explainUnreachable, forms: []string{"pml_ucx.c*rror: ucp_ep_create", "pml_ucx.c*ailed to create UCP worker", "ailed to resolve UCX endpoint"}},
+	{role: effect, summary: "UCX has no path to a process", costs: "The devices and transports that UCX may use do not reach the other process.", instead: "Its own lines (UCX ERROR) name the reason. If there are none, remove UCX_TLS and UCX_NET_DEVICES, or name what reaches all hosts.", forms: []string{"pml_ucx.c*rror: ucp_ep_create*unreachable"}},
+	{role: effect, summary: "MPI got no connection from UCX", costs: "UCX could not connect this process with another one.", instead: "Its own lines (UCX ERROR) name the reason.", forms: []string{"pml_ucx.c*rror: ucp_ep_create", "pml_ucx.c*ailed to create UCP worker", "ailed to resolve UCX endpoint"}},
 	{role: cause, summary: "MPI's processes chose different transports", costs: "One process uses UCX and another does not: it did not find the NIC, memlock is limited there, or its libraries differ.", instead: "Name one for all: mpirun --mca pml ucx shows why it fails where it fails, --mca pml ob1 --mca btl tcp,self,vader goes without. NCCL's data do not go through MPI.", forms: []string{"selected pml*but peer"}},
 	{role: symptom, summary: "UCX gets no memory for its messages", costs: "UCX could not allocate memory, or the NIC or the GPU could not register it. The words at the end, or UCX's line before, have the reason.", instead: memlock + " With Input/output error, read dmesg for lines of the NIC and of the GPU: the driver refused.", forms: []string{"UCX  ERROR Failed to allocate memory pool"}},
 	{role: symptom, vague: true, summary: "UCX reports an error", more: explainUCXCall, costs: "A call of UCX failed, the library of MPI, NIXL and others; NCCL uses it only by its UCX plugin.", instead: "The line names the call; UCX_LOG_LEVEL=info shows more. If only MPI's start matters, use TCP for it: mpirun --mca pml ob1 --mca btl tcp,self, or UCX_TLS=tcp,self.", forms: []string{"UCX  ERROR", "UCX  FATAL", "UCX ERROR"}},
@@ -145,22 +147,6 @@ func explainUCXCall(l *logged, m string) (summary, costs, instead string) {
 		return "", "", ""
 	}
 	return explainCall(l, m)
-}
-
-// explainUnreachable says more where the line itself has UCX's reason.
-func explainUnreachable(_ *logged, m string) (summary, costs, instead string) {
-	if strings.Contains(m, "unreachable") {
-		return "UCX has no path to a process", "The devices and transports that UCX may use do not reach the other process.", "Remove UCX_TLS and UCX_NET_DEVICES, or name what reaches all hosts. In containers, /dev/infiniband and shared memory must be there."
-	}
-	return "", "", ""
-}
-
-// explainBusy says more of a connection that the system's words say could not be made now.
-func explainBusy(l *logged, m string) (summary, costs, instead string) {
-	if strings.Contains(m, "temporarily unavailable") {
-		return "The NIC refuses a connection", "The driver could not carry out this step: its firmware was busy or did not answer, or a resource is used up. These words are not about addresses.", "Read dmesg for lines of that NIC (mlx5_core), and look for other errors of the job."
-	}
-	return explainTestGID(l, m)
 }
 
 // explainTestGID says more if perftest has printed GIDs that cannot work.
