@@ -215,7 +215,9 @@ func TestAHashThatNetworkdDoesNotKnowIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, `nic b0: networkd does not know xmit_hash = "vlan+srcmac"`) })
+		said := slices.ContainsFunc(notes, func(n string) bool {
+			return strings.HasPrefix(n, `nic b0: networkd does not know xmit_hash = "vlan+srcmac"`)
+		})
 		if want := name == "networkd" || name == "netplan"; said != want {
 			t.Errorf("%s: %q", name, notes)
 		}
