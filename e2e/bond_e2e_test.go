@@ -117,7 +117,7 @@ ip link add link b0 name storage type vlan id `+id+` egress-qos-map 4:3; ip link
 	on("node1", "sleep 5") // addresses become valid
 	before := map[string]string{"node1": on("node1", own), "node2": on("node2", own)}
 	a := try(t, state, "plan", "-lab", "-detailed-exitcode", "-host", "node1", bondVLAN)
-	if a.want(t, 2, "rxe.rxe0"); strings.Contains(a.out, "bond.b0") || strings.Contains(a.out, "vlan.storage") {
+	if a.want(t, 2, "rxe.rxe0"); strings.Contains(a.out, "~ bond.b0") || strings.Contains(a.out, "~ vlan.storage") {
 		t.Errorf("what is as declared changes:\n%s", a.out)
 	}
 	a = try(t, state, "plan", "-lab", "-detailed-exitcode", "-host", "node2", bondVLAN)
