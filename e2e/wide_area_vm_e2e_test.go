@@ -203,9 +203,9 @@ func (f *farEnds) tcp() (how widearea.TCP, gbps float64) {
 
 // compare writes a row of the table.
 func (f *farEnds) compare(what string, predicted widearea.Figure, got float64) {
-	if got == 0 {
+	if got == 0 { // TCP's prediction needs what the run reports of itself
 		f.failed++
-		f.t.Logf("figure: %s: %s predicted, and no rate was measured", what, predicted.Text())
+		f.t.Logf("figure: %s: no rate was measured", what)
 		return
 	}
 	f.compared++
