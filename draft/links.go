@@ -1,0 +1,276 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// links drafts a link for each direct cable, for each pair of bonds whose members are cabled one to one, and for the VLANs on both. Its name is
+// that of both hosts and of the first end's NIC.
+func (w *writer) links() (out []*block) {
+	if w.in.Report == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	cables := map[[2]fabric.NICRef][][2]fabric.NICRef{} // of bonds
+	for _, c := range w.in.Report.Cables {
+		a, okA := w.end(c[0])
+		b, okB := w.end(c[1])
+		switch ends := [2]fabric.NICRef{w.outer(a), w.outer(b)}; {
+		case !okA || !okB:
+			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))
+		case len(c[0].Netdevs) > 1:
+			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: each end is several functions of one port; write a link for each pair, with one port_group", c[0], c[1]))
+		case ends == [2]fabric.NICRef{a, b}:
+			out = append(out, w.link(names, a, b)...)
+		default:
+			cables[ends] = append(cables[ends], [2]fabric.NICRef{a, b})
+		}
+	}
+	for _, ends := range slices.SortedFunc(maps.Keys(cables), func(x, y [2]fabric.NICRef) int {
+		return cmp.Or(cmp.Compare(x[0].String(), y[0].String()), cmp.Compare(x[1].String(), y[1].String()))
+	}) {
+		a, b := w.nic(ends[0]), w.nic(ends[1])
+		if n := len(cables[ends]); a.Bond == nil || b.Bond == nil || len(a.Bond.NICs) != n || len(b.Bond.NICs) != n {
+			for _, c := range cables[ends] {
+				w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: members of a bond are cabled to more than one other bond, or to no bond", c[0], c[1]))
+			}
+			continue
+		}
+		w.pair(a, b, cables[ends])
+		out = append(out, w.link(names, ends[0], ends[1])...)
+	}
+	return out
+}
+
+// pair orders the members of the second bond as the cables lead from the first one.
+func (w *writer) pair(a, b *fabric.NIC, cables [][2]fabric.NICRef) {
+	ordered := *b.Bond
+	ordered.NICs = nil
+	for _, m := range a.Bond.NICs {
+		for _, c := range cables {
+			if c[0].NIC == m.NIC {
+				ordered.NICs = append(ordered.NICs, fabric.NICRef{NIC: c[1].NIC})
+			}
+		}
+	}
+	b.Bond = &ordered
+}
+
+// link drafts the link of two ends, and those of VLANs on both that have one ID.
+func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) {
+	x := w.shared("link", unique(names, a.Host+"-"+b.Host+"-"+a.NIC))
+	subnets, swapped := pairSubnets(w.nic(a), w.nic(b))
+	first, second := a, b
+	if swapped {
+		first, second = b, a
+	}
+	x.set("endpoints", refs{w.ref(first), w.ref(second)})
+	if x.left == "" && len(subnets) > 0 {
+		x.set("subnet", subnetText(subnets))
+		w.byLink[a], w.byLink[b] = true, true
+	}
+	w.sharedMTU(x, first, second)
+	out = append(out, x)
+	for _, v := range w.vlansOn(a) {
+		for _, u := range w.vlansOn(b) {
+			if w.nic(v).VLAN.ID == w.nic(u).VLAN.ID {
+				out = append(out, w.link(names, v, u)...)
+			}
+		}
+	}
+	return out
+}
+
+// outer is the bond that has the NIC as a member, or else the NIC itself.
+func (w *writer) outer(r fabric.NICRef) fabric.NICRef {
+	for _, n := range w.nics(r.Host) {
+		if n.Bond != nil && slices.ContainsFunc(n.Bond.NICs, func(m fabric.NICRef) bool { return m.NIC == r.NIC }) {
+			return fabric.NICRef{Host: r.Host, NIC: n.Name}
+		}
+	}
+	return r
+}
+
+// vlansOn returns the VLANs on a NIC or bond.
+func (w *writer) vlansOn(r fabric.NICRef) (out []fabric.NICRef) {
+	for _, n := range w.nics(r.Host) {
+		if n.VLAN != nil && n.VLAN.On.NIC == r.NIC {
+			out = append(out, fabric.NICRef{Host: r.Host, NIC: n.Name})
+		}
+	}
+	return out
+}
+
+// shared is a link or network, which gives its NICs what they share, unless it is left out.
+func (w *writer) shared(kind, label string) *block {
+	return &block{kind: kind, label: label, left: w.in.Left[kind+" "+label]}
+}
+
+// sharedMTU gives a link or network the MTU that all its NICs have.
+func (w *writer) sharedMTU(x *block, all ...fabric.NICRef) {
+	mtu := w.nic(all[0]).MTU
+	for _, r := range all {
+		if x.left != "" || w.nic(r).MTU != mtu || mtu == 0 {
+			return
+		}
+	}
+	x.set("mtu", literal(cty.NumberIntVal(int64(mtu))))
+	for _, r := range all {
+		w.mtu[r] = true
+	}
+}
+
+func subnetText(subnets []netip.Prefix) text {
+	if len(subnets) == 1 {
+		return quoted(subnets[0].String())
+	}
+	return list(subnets)
+}
+
+// pairSubnets returns the subnets that give two ends exactly their addresses, one for each family; none if there are no such ones.
+// swapped: the second end has the first addresses.
+func pairSubnets(a, b *fabric.NIC) (out []netip.Prefix, swapped bool) {
+	if len(a.Addresses) != len(b.Addresses) || len(a.Addresses) == 0 || !onePerFamily(a) {
+		return nil, false
+	}
+	for i, p := range sorted(a.Addresses) {
+		q := sorted(b.Addresses)[i]
+		first, second := usable(p.Masked())
+		here := p.Addr() == second
+		if p.Masked() != q.Masked() || p.Bits() != q.Bits() || i > 0 && here != swapped ||
+			!slices.Contains([][2]netip.Addr{{first, second}, {second, first}}, [2]netip.Addr{p.Addr(), q.Addr()}) {
+			return nil, false
+		}
+		swapped = here
+		out = append(out, p.Masked())
+	}
+	return out, swapped
+}
+
+func sorted(all []netip.Prefix) []netip.Prefix {
+	return slices.SortedFunc(slices.Values(all), func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+}
+
+func onePerFamily(n *fabric.NIC) bool {
+	count := map[bool]int{}
+	for _, p := range n.Addresses {
+		count[p.Addr().Is4()]++
+	}
+	return count[true] <= 1 && count[false] <= 1
+}
+
+// usable returns the first two usable addresses of a subnet: both of a /31 or /127, else those behind its own.
+func usable(p netip.Prefix) (first, second netip.Addr) {
+	first = p.Addr()
+	if p.Bits() < p.Addr().BitLen()-1 {
+		first = first.Next()
+	}
+	return first, first.Next()
+}
+
+// networks drafts a network for each segment, under the name of its NICs.
+func (w *writer) networks() (out []*block) {
+	if w.in.Report == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, s := range w.in.Report.Segments {
+		var members []fabric.NICRef
+		for _, e := range s.Ends {
+			if r, ok := w.end(e); ok && !slices.Contains(members, w.outer(r)) {
+				members = append(members, w.outer(r))
+			}
+		}
+		if len(members) < 2 {
+			continue
+		}
+		out = append(out, w.network(names, members))
+		byID := map[int][]fabric.NICRef{}
+		for _, r := range members {
+			for _, v := range w.vlansOn(r) {
+				byID[w.nic(v).VLAN.ID] = append(byID[w.nic(v).VLAN.ID], v)
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			if subnets, _ := w.sharedSubnets(byID[id]); len(byID[id]) > 1 && subnets != nil {
+				x := w.network(names, byID[id])
+				x.comments = append(x.comments, fmt.Sprintf("guessed from the addresses: what is between these ports carries VLAN %d", id))
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// network drafts the network of its members.
+func (w *writer) network(names map[string]bool, members []fabric.NICRef) *block {
+	slices.SortFunc(members, func(a, b fabric.NICRef) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.NIC, b.NIC)) })
+	name := members[0].NIC
+	if slices.ContainsFunc(members, func(r fabric.NICRef) bool { return r.NIC != name }) {
+		name = "segment"
+	}
+	x := w.shared("network", unique(names, name))
+	var all refs
+	for _, r := range members {
+		all = append(all, w.ref(r))
+	}
+	x.set("members", all)
+	if subnets, numbers := w.sharedSubnets(members); x.left == "" && subnets != nil {
+		x.set("subnet", subnetText(subnets))
+		for i, r := range members {
+			w.number[r] = numbers[i]
+		}
+	}
+	w.sharedMTU(x, members...)
+	return x
+}
+
+// sharedSubnets returns the subnets, one for each family, in which each member has exactly the address of its number.
+func (w *writer) sharedSubnets(members []fabric.NICRef) (subnets []netip.Prefix, numbers []int) {
+	for _, r := range members {
+		n := w.nic(r)
+		if len(n.Addresses) == 0 || !onePerFamily(n) {
+			return nil, nil
+		}
+		var own []netip.Prefix
+		number := 0
+		for i, p := range sorted(n.Addresses) {
+			own = append(own, p.Masked())
+			at, ok := offset(p)
+			if !ok || i > 0 && at != number {
+				return nil, nil
+			}
+			number = at
+		}
+		if subnets == nil {
+			subnets = own
+		}
+		if !slices.Equal(own, subnets) {
+			return nil, nil
+		}
+		numbers = append(numbers, number)
+	}
+	return subnets, numbers
+}
+
+// offset returns the number of an address in its subnet. It is from 1 to 65535.
+func offset(p netip.Prefix) (int, bool) {
+	base, raw := p.Masked().Addr().AsSlice(), p.Addr().AsSlice()
+	n := 0
+	for i := range raw {
+		d := int(raw[i]) - int(base[i])
+		if d != 0 && i < len(raw)-2 {
+			return 0, false
+		}
+		n = n<<8 + d
+	}
+	return n, n > 0
+}
