@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,17 +44,13 @@ func TestSlurmTopologyStarts(t *testing.T) {
 	together(t)
 	installed(t, "slurmctld", "munged", "scontrol", "unshare")
 	state := t.TempDir()
-	islands := filepath.Join(state, "islands.hcl")
-	if err := os.WriteFile(islands, []byte(islandsFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct{ file, nodes, want string }{
 		{"../examples/training-cluster.hcl", "gpu00 gpu01 gpu02 gpu03 gpu04 gpu05 gpu06 gpu07 gpu08 gpu09 gpu10 gpu11 gpu12 gpu13 gpu14 gpu15",
 			"SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[00-15]\n"},
 		{"../examples/routed-leaf.hcl", "node0 node1 node2 node3", "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=node0\n" +
 			"SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=node1\nSwitchName=leaf3 Level=0 LinkSpeed=1 Nodes=node2\n" +
 			"SwitchName=leaf4 Level=0 LinkSpeed=1 Nodes=node3\nSwitchName=spine1 Level=1 LinkSpeed=1 Nodes=node[0-3] Switches=leaf[1-4]\n"},
-		{islands, "a b c d e f login", "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=a,b\nSwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=c\n" +
+		{"../cmd/fabricform/testdata/islands.hcl", "a b c d e f login", "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=a,b\nSwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=c\n" +
 			"SwitchName=leaf3 Level=0 LinkSpeed=1 Nodes=d\nSwitchName=spine1 Level=1 LinkSpeed=1 Nodes=a,b,c,d Switches=leaf[1-3]\n" +
 			"SwitchName=leaf4 Level=0 LinkSpeed=1 Nodes=e,f\n"},
 	} {
@@ -73,43 +67,3 @@ func TestSlurmTopologyStarts(t *testing.T) {
 		}
 	}
 }
-
-// islandsFile has a segment, a host that joins another one, a pair with a cable that nothing joins with them, and a host on nothing.
-const islandsFile = `
-fabric "islands" {}
-locals {
-  number = { a = 1, b = 2, c = 3, d = 4 }
-}
-host "n" {
-  for_each = local.number
-  nic "x" {
-    enabled     = each.key != "d"
-    netdev      = "eth1"
-    host_number = each.value
-  }
-  nic "y" {
-    enabled     = each.value > 2
-    netdev      = "eth2"
-    host_number = each.value
-  }
-}
-host "p" {
-  for_each = toset(["e", "f"])
-  nic "z" {
-    netdev = "eth1"
-  }
-}
-host "login" {}
-network "x" {
-  members = [for k in ["a", "b", "c"] : host.n[k].nic.x]
-  subnet  = "10.1.0.0/24"
-}
-network "y" {
-  members = [for k in ["c", "d"] : host.n[k].nic.y]
-  subnet  = "10.2.0.0/24"
-}
-link "z" {
-  endpoints = [host.p["e"].nic.z, host.p["f"].nic.z]
-  subnet    = "10.3.0.0/30"
-}
-`

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // running is a host that somebody configured by hand.
@@ -27,7 +27,7 @@ type running struct {
 	addrs  []host.Addr
 	routes []host.Route
 	rules  []host.Rule
-	files  map[string]string
+	files  kindtest.Files
 
 	sysctls map[string]string // below /proc/sys
 }
@@ -36,25 +36,11 @@ func (h *running) Links(context.Context) ([]host.Link, error)   { return h.links
 func (h *running) Addrs(context.Context) ([]host.Addr, error)   { return h.addrs, nil }
 func (h *running) Routes(context.Context) ([]host.Route, error) { return h.routes, nil }
 func (h *running) Rules(context.Context) ([]host.Rule, error)   { return h.rules, nil }
-func (h *running) ReadFile(_ context.Context, path string) ([]byte, error) {
-	if text, has := h.files[path]; has {
-		return []byte(text), nil
-	}
-	return nil, fs.ErrNotExist
+func (h *running) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return h.files.ReadFile(ctx, path)
 }
-
-func (h *running) ReadDir(_ context.Context, path string) (names []string, err error) {
-	for file := range h.files {
-		if rest, below := strings.CutPrefix(file, path+"/"); below {
-			name, _, _ := strings.Cut(rest, "/")
-			names = append(names, name)
-		}
-	}
-	if names == nil {
-		return nil, fs.ErrNotExist
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+func (h *running) ReadDir(ctx context.Context, path string) ([]string, error) {
+	return h.files.ReadDir(ctx, path)
 }
 func (*running) Readlink(context.Context, string) (string, error) { return "", fs.ErrNotExist }
 func (h *running) Sysctl(_ context.Context, path string) (string, error) {

@@ -197,13 +197,9 @@ func TestRenderWritesOneFilePerHost(t *testing.T) {
 // TestRenderSlurmTopology: hosts on the same segments share a leaf, what networks join has a spine, and comments say what is left open. The
 // end-to-end tests give such files to slurmctld.
 func TestRenderSlurmTopology(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "islands.hcl")
-	if err := os.WriteFile(path, []byte(islandsFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	var said bytes.Buffer
 	root := rootCommand(&app{out: view.New(&said), err: view.New(&said)})
-	root.SetArgs([]string{"render", "slurm-topology", path})
+	root.SetArgs([]string{"render", "slurm-topology", "testdata/islands.hcl"})
 	err := root.ExecuteContext(t.Context())
 	const want = `# Not used, because they are not for training: network storage.
 # In no network and on no cable, so Slurm gives them only jobs of one node: login. Add them to a switch if they are on one.
@@ -222,50 +218,3 @@ SwitchName=leaf4 Nodes=e,f
 		t.Errorf("%v\n%s", err, said.String())
 	}
 }
-
-const islandsFile = `fabric "islands" {}
-locals {
-  number = { a = 1, b = 2, c = 3, d = 4 }
-}
-host "n" {
-  for_each = local.number
-  nic "x" {
-    enabled     = each.key != "d"
-    netdev      = "eth1"
-    host_number = each.value
-  }
-  nic "s" {
-    netdev      = "eth3"
-    host_number = each.value
-  }
-  nic "y" {
-    enabled     = each.value > 2
-    netdev      = "eth2"
-    host_number = each.value
-  }
-}
-host "p" {
-  for_each = toset(["e", "f"])
-  nic "z" {
-    netdev = "eth1"
-  }
-}
-host "login" {}
-network "x" {
-  members = [for k in ["a", "b", "c"] : host.n[k].nic.x]
-  subnet  = "10.1.0.0/24"
-}
-network "y" {
-  members = [for k in ["c", "d"] : host.n[k].nic.y]
-  subnet  = "10.2.0.0/24"
-}
-link "z" {
-  endpoints = [host.p["e"].nic.z, host.p["f"].nic.z]
-  subnet    = "10.3.0.0/30"
-}
-network "storage" {
-  members = [host.n["a"].nic.s, host.n["b"].nic.s]
-  subnet  = "10.4.0.0/24"
-  role    = "storage"
-}
-`

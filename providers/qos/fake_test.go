@@ -13,6 +13,7 @@ import (
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/dcb"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // nic is a host with one NIC, eth1. It fakes the answers of net/dcb/dcbnl.c and net/ethtool/pause.c, byte by byte as those files write
@@ -32,7 +33,7 @@ type nic struct {
 	table    bool // the driver has a table of trust
 	dcbx     uint8
 	pause    [2]bool // obeys, sends
-	files    map[string]string
+	files    kindtest.Files
 	sorts    map[uint16]uint8  // what bnxt's firmware knows: the priority of a DSCP
 	cma      map[string]string // defaults of rdma_cm whose folder was removed
 	sets     int               // changes that were made
@@ -287,26 +288,16 @@ func (*nic) LoadModule(string) error                          { return nil }
 
 const carrier = "/sys/class/net/eth1/carrier"
 
-func (n *nic) ReadFile(_ context.Context, path string) ([]byte, error) {
+func (n *nic) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if path == carrier && n.down > 0 {
 		n.down--
 		return []byte("0"), nil
 	}
-	if text, has := n.files[path]; has {
-		return []byte(text), nil
-	}
-	return nil, fs.ErrNotExist
+	return n.files.ReadFile(ctx, path)
 }
 
-func (n *nic) ReadDir(_ context.Context, dir string) (names []string, err error) {
-	for path := range n.files {
-		if rest, below := strings.CutPrefix(path, dir+"/"); below {
-			name, _, _ := strings.Cut(rest, "/")
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+func (n *nic) ReadDir(ctx context.Context, dir string) ([]string, error) {
+	return n.files.ReadDir(ctx, dir)
 }
 
 func (n *nic) SetSwitch(path, value string) error {

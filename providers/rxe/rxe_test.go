@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +107,7 @@ func TestADeviceInUseStays(t *testing.T) {
 // soft is a host with two NICs whose kernel has Soft-RoCE; files are all that it shows.
 type soft struct {
 	host.Host
-	files map[string]string
+	files kindtest.Files
 }
 
 func (s *soft) Links(_ context.Context) ([]host.Link, error) {
@@ -120,25 +119,11 @@ func (s *soft) Rules(_ context.Context) ([]host.Rule, error)               { ret
 func (s *soft) Readlink(context.Context, string) (string, error)           { return "", fs.ErrNotExist }
 func (s *soft) RDMAUsers(context.Context, string) ([]host.RDMAUser, error) { return nil, nil }
 
-func (s *soft) ReadFile(_ context.Context, p string) ([]byte, error) {
-	if text, there := s.files[p]; there {
-		return []byte(text), nil
-	}
-	return nil, fs.ErrNotExist
+func (s *soft) ReadFile(ctx context.Context, p string) ([]byte, error) {
+	return s.files.ReadFile(ctx, p)
 }
-
-func (s *soft) ReadDir(_ context.Context, dir string) (names []string, err error) {
-	for p := range s.files {
-		if rest, below := strings.CutPrefix(p, dir+"/"); below {
-			name, _, _ := strings.Cut(rest, "/")
-			names = append(names, name)
-		}
-	}
-	if names == nil {
-		return nil, fs.ErrNotExist
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+func (s *soft) ReadDir(ctx context.Context, dir string) ([]string, error) {
+	return s.files.ReadDir(ctx, dir)
 }
 
 func (s *soft) LoadModule(name string) error {
