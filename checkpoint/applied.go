@@ -21,8 +21,8 @@ import (
 // appliedSuffix ends the names of the files with what was applied last, one for each fabric, beside the transactions.
 const appliedSuffix = ".applied"
 
-// appliedHead begins the first line of such a file, before the SHA-256 of the rest. The digest detects damage. It is no signature: only
-// root can write the file.
+// appliedHead begins the first line of such a file, before the SHA-256 of the rest. The digest detects damage. It does not protect against
+// forgery: only root can write the file.
 const appliedHead = "fabricform applied 1 "
 
 // AppliedPath returns the path of the file with what a fabric applied last, for callers that keep a copy of it.

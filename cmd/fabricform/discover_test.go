@@ -16,7 +16,7 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// TestNobodyListensIfNoPortMaySend: no host, or only ports that are down. There is no session, so that a call would fail.
+// TestNobodyListensIfNoPortMaySend: without hosts, or with ports that are down alone, discover calls no host. The session is nil, so a call would panic.
 func TestNobodyListensIfNoPortMaySend(t *testing.T) {
 	down := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", MAC: "02:00:00:00:00:01"}}}
 	for name, snaps := range map[string]map[string]*facts.Snapshot{"no host": {}, "ports that are down": {"a": down}} {
@@ -41,7 +41,7 @@ func TestAnInterruptBeforeListeningSpeaksOfNone(t *testing.T) {
 	}
 }
 
-// TestHostsAreNamedInsteadOfFiles: discover and import say so where there are no files, and how to give a port.
+// TestHostsAreNamedInsteadOfFiles: without files, discover and import ask for the names of hosts. They also say how to give a port.
 func TestHostsAreNamedInsteadOfFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())

@@ -27,7 +27,7 @@ so a job scheduler can run it before and after jobs (Slurm's Prolog and Epilog).
 With -slurm, it is a HealthCheckProgram: the exit code is 0, and if the verdict has changed since the last check, it drains this node
 with scontrol, or resumes the node if it had drained it.
 
-A check that fails, or takes longer than 5 seconds, is no verdict: it prints why, the exit code is 0, and no node is drained.
+A check that fails, or takes longer than 5 seconds, gives no verdict: health prints the cause, exits with 0, and drains no node.
 See docs/slurm.md.`,
 		Example: "  fabricform health\n  fabricform health -slurm -max-drained 4",
 		RunE: func(cmd *cobra.Command, _ []string) error {

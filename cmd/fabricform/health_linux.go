@@ -53,7 +53,7 @@ func judge(ctx context.Context, program string, limit time.Duration, args ...str
 	why := ""
 	switch {
 	case end.Missing:
-		why = "the check could not be started: there is no program " + program
+		why = "the check could not be started: program not found: " + program
 	case errors.Is(end.Cause, context.DeadlineExceeded):
 		why = fmt.Sprintf("the check took longer than %s", limit)
 	case end.Signal != "":

@@ -62,7 +62,7 @@ func explainCall(l *logged, m string) (summary, costs, instead string) {
 		return "GID of another network namespace", "The GID that the program uses belongs to a network interface that this container does not have.", "Run the container in the host's network, or let the program use " + ownDev + " (UCX: UCX_IB_GID_INDEX). Give that interface an IPv4 address."
 	case has("rdma_create_event_channel", "rdma_create_id"):
 		return "RDMA CM cannot be used here", "The module rdma_ucm is not loaded, the container does not have /dev/infiniband/rdma_cm, or no driver for RDMA is loaded.", "modprobe rdma_ucm on the host, give the container /dev/infiniband, and see rdma link there."
-	case has("No such device", "No such file", "Function not implemented", "No such process"):
+	case has("No such device", "No such file", "Function not implemented", "No such process"): // ENOSYS: no RDMA in this kernel (ibv_get_device_list(3))
 		return "An RDMA device is missing", "The device, or a file of it in /dev/infiniband or /sys, is not there for this process: it has another name, its module is not loaded, or the container lacks it or its network interface.", "Compare rdma link (the kernel's devices) with ibv_devices (those of programs) in the same container. " + providers
 	case has("not supported"):
 		return "The device does not support a call", "This device, its driver or its provider does not offer what the program asks for, as virtual functions, Soft-RoCE and old firmware often do not.", "Turn that function off in the program, or install an rdma-core that fits the host's driver and a newer firmware; ibv_devinfo -v lists what the device offers."
@@ -84,7 +84,7 @@ func explainFabric(_ *logged, m string) (summary, costs, instead string) {
 	switch {
 	case anyOf(m, []string{"Cannot allocate memory", "No space left"}):
 		return "The device or its memory is used up", "The process may not lock the memory that the call needs, or the device has nothing left of that kind.", memlock
-	case anyOf(m, []string{"Function not implemented", "not supported"}):
+	case anyOf(m, []string{"Function not implemented", "not supported"}): // FI_ENOSYS (fi_errno(3))
 		return "The device does not support a call", "The provider, or its device or driver, does not offer what the program asks for.", "Install libfabric and the program for this network, or choose another provider (FI_PROVIDER; fi_info -l lists them)."
 	}
 	return "", "", ""
