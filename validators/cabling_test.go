@@ -165,6 +165,10 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 	dark.snaps["a"].Links[0].Carrier = false
 	infiniband := newLoom("a b", 2)
 	infiniband.snaps["b"].Links[0].MAC = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01"
+	bonded := newLoom("a b", 2).cable("a0-b0")
+	bonded.snaps["a"].Links[0].Bond = &host.Bond{}
+	tagged := newLoom("a b", 2).cable("a0-b0")
+	tagged.snaps["b"].Links[0].VLAN = &host.VLAN{}
 	deaf := newLoom("a b", 2).cable("a0-b0")
 	deaf.deaf["b:eth0"] = "no memory"
 	dead := newLoom("a b", 2).cable("a0-b0")
@@ -177,6 +181,7 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 	half.both["a:eth0"] = []string{"b:eth0"}
 	tapped := newLoom("a b", 2).cable("a0-b0")
 	tapped.some["a:eth0"] = []string{"b:eth1"}
+	const aggregate = "the cables of bonds and VLANs are not compared; the check bond judges the members of a bond"
 	const wrong = ": the port is cabled to another segment than the files say\n"
 	for name, c := range map[string]struct {
 		l    *loom
@@ -214,6 +219,8 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 		"the operator's own path":   {unknown.cable("a0-b0"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: a.rail0 sent nothing, because it may carry your connection\npass b.rail0 at a.rail0\n"},
 		"no carrier":                {dark, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: a.rail0 has no carrier\nfail b.rail0: no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down\n"},
 		"InfiniBand":                {infiniband, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: b.rail0 is not an Ethernet port\n"},
+		"a bond":                    {bonded, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: " + aggregate + "\n"},
+		"a VLAN":                    {tagged, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "skip a.rail0: " + aggregate + "\n"},
 		"a port that hears nothing": {deaf, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "fail a.rail0: no memory\nfail b.rail0: no memory\n"},
 		"a host that fails":         {dead, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "fail a.rail0: no packet sockets\nfail b.rail0: no packet sockets\n"},
 	} {
