@@ -18,9 +18,7 @@ func TestBondsAndVLANsSurviveAReboot(t *testing.T) {
 }
 
 func lifeOfABond(t *testing.T, owner string) {
-	state := t.TempDir()
-	t.Cleanup(func() { try(t, state, "lab", "down", bondVLAN) })
-	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, bondVLAN).want(t, 0, "is up")
+	state := vmLabFor(t, bondVLAN, "-owner", owner)
 	on := func(t *testing.T, script string) string {
 		return inside(t, state, bondVLAN, "node1", "sh", "-c", script)
 	}

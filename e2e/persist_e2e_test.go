@@ -85,9 +85,7 @@ func TestWhatIsDeclaredSurvivesAReboot(t *testing.T) {
 }
 
 func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
-	k := kept{t, t.TempDir()}
-	t.Cleanup(func() { try(t, k.state, "lab", "down", twoRail) })
-	try(t, k.state, "lab", "up", "-backend", "vm", "-owner", o.name, twoRail).want(t, 0, "is up")
+	k := kept{t, vmLabFor(t, twoRail, "-owner", o.name)}
 	row := func(name string, do func(k kept)) {
 		t.Run(name, func(t *testing.T) { do(kept{t, k.state}) })
 	}

@@ -59,9 +59,7 @@ func classOfTraffic(t *testing.T, owner, service string) {
 	if err := os.WriteFile(file, []byte(qosFabric), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	state := t.TempDir()
-	t.Cleanup(func() { try(t, state, "lab", "down", file) })
-	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, file).want(t, 0, "is up")
+	state := vmLabFor(t, file, "-owner", owner)
 	// Everything that dcb and ethtool show of a NIC, but the counters of PFC.
 	shown := func(host string) (out []string) {
 		t.Helper()

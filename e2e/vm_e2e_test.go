@@ -17,13 +17,31 @@ import (
 
 const softRoCE = "../examples/soft-roce-pair.hcl"
 
-// vmLabFor starts a lab of virtual machines, whose image is made at the first time.
-func vmLabFor(t *testing.T, fabric string) (state string) {
+// vmLabFor starts a lab of virtual machines, whose image is made at the first time. After a failed test, it logs what their kernels said.
+func vmLabFor(t *testing.T, fabric string, options ...string) (state string) {
 	t.Helper()
 	state = t.TempDir()
-	t.Cleanup(func() { try(t, state, "lab", "down", fabric) })
-	try(t, state, "lab", "up", "-backend", "vm", fabric).want(t, 0, "is up")
+	t.Cleanup(func() {
+		if t.Failed() {
+			logConsoles(t, state)
+		}
+		try(t, state, "lab", "down", fabric)
+	})
+	try(t, state, append(append([]string{"lab", "up", "-backend", "vm"}, options...), fabric)...).want(t, 0, "is up")
 	return state
+}
+
+// logConsoles logs the last lines of the consoles of all virtual machines.
+func logConsoles(t *testing.T, state string) {
+	t.Helper()
+	consoles, _ := filepath.Glob(filepath.Join(state, "fabricform/lab/*/*.console"))
+	for _, name := range consoles {
+		said, err := os.ReadFile(name)
+		if err != nil {
+			t.Log(err)
+		}
+		t.Logf("%s:\n%s", filepath.Base(name), said[max(0, len(said)-4<<10):])
+	}
 }
 
 // TestSoftRoCE is field note 004 by declaration, in two machines with kernels of their own: RDMA

@@ -335,6 +335,9 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 	cable(t, a, b, 1, 9000)
 	for _, discard := range []bool{false, true} {
 		sent, got := transfer(t, a, b, 3, 300*time.Millisecond, "reno", discard)
+		for tries := 0; got.Bytes == 0 && tries < 5; tries++ { // on a busy machine, nothing may arrive in that time
+			sent, got = transfer(t, a, b, 3, 300*time.Millisecond, "reno", discard)
+		}
 		if sent.Congestion != "reno" || got.Discarded != discard || got.Bytes == 0 || got.Bytes != sent.Bytes {
 			t.Errorf("discard %v: sent %+v got %+v", discard, sent, got)
 		}

@@ -252,9 +252,15 @@ func (t *trial) slowestAnswer() time.Duration {
 	return time.Duration(slowest * float64(time.Second))
 }
 
-// ackTimeout returns the exponent of a timeout that exceeds the round trip; 0 if perftest's own does.
+// ackTimeoutMargin is how many round trips the timeout must exceed. Packets also wait in the queue of the window before them, and a
+// processor that runs Soft-RoCE answers late. What is sent again without a loss costs rate, and rxe refuses some of it
+// (REM_INV_REQ_ERR, seen with 67 ms over 52 ms). A NIC may itself wait up to four times the timeout (InfiniBand specification, volume 1,
+// 9.7.6.1.3).
+const ackTimeoutMargin = 4
+
+// ackTimeout returns the exponent of a timeout that exceeds the round trip by far; 0 if perftest's own does.
 func (t *trial) ackTimeout() int {
-	if n, _ := widearea.Timeout(widearea.Exactly(t.slowestAnswer().Seconds())); n > perftest.DefaultAckTimeout {
+	if n, _ := widearea.Timeout(widearea.Exactly(ackTimeoutMargin * t.slowestAnswer().Seconds())); n > perftest.DefaultAckTimeout {
 		return n
 	}
 	return 0

@@ -76,8 +76,8 @@ func TestTheModelStandsBesideTheMeasurement(t *testing.T) {
 				t.Errorf("%g Gb/s are %g %% of %v", gbps, got, r.Values[0])
 			}
 		}
-		if asked := v.asked[len(v.asked)-1].Test; asked.AckTimeout != 15 {
-			t.Errorf("perftest's timeout is %d, want 15 (134 ms)", asked.AckTimeout)
+		if asked := v.asked[len(v.asked)-1].Test; asked.AckTimeout != 17 {
+			t.Errorf("perftest's timeout is %d, want 17 (537 ms, more than four round trips of 101 ms)", asked.AckTimeout)
 		}
 	}
 }

@@ -224,8 +224,9 @@ func TestHostsThatShareAHomeHaveOneKey(t *testing.T) {
 	}
 	c.f.LoginMeshes = nil
 	c.apply()
-	if c.hosts["a"].homes["ann"].files != nil {
-		t.Errorf("left: %v", c.hosts["a"].homes["ann"].files)
+	// Whoever made the folder may come first, when it still has the entries that the other one made: then an empty folder stays.
+	if left := c.hosts["a"].homes["ann"].files; len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 
