@@ -31,6 +31,18 @@ func vmLabFor(t *testing.T, fabric string, options ...string) (state string) {
 	return state
 }
 
+// proven verifies what is to pass, and again, at most twice, if a check failed: an emulated machine may stand still for half a minute.
+func proven(t *testing.T, state string, args ...string) (a answer) {
+	t.Helper()
+	for range 3 {
+		if a = try(t, state, append([]string{"verify", "-lab"}, args...)...); a.code != 3 {
+			break
+		}
+		logConsoles(t, state)
+	}
+	return a
+}
+
 // logConsoles logs the last lines of the consoles of all virtual machines.
 func logConsoles(t *testing.T, state string) {
 	t.Helper()
@@ -55,7 +67,7 @@ func TestSoftRoCE(t *testing.T) {
 	try(t, state, "show", "-lab", softRoCE).want(t, 0, "rxe0", "port 1 on eth1, Soft-RoCE, ACTIVE", "GID 1   RoCE v2  10.20.0.1", "RDMA MTU 4096", "no subnet manager is needed")
 
 	t.Run("verify measures RDMA on both rails, both ways", func(t *testing.T) {
-		a := try(t, state, "verify", "-lab", softRoCE)
+		a := proven(t, state, softRoCE)
 		a.want(t, 0, "Fabric verified", "rxe0 on eth1, GID 1")
 		for _, want := range []string{"verbs node1 → node2  send_lat 2 B", "verbs node2 → node1  write_bw 64 KiB"} {
 			if strings.Count(a.out, want) != 2 {
@@ -249,8 +261,8 @@ func TestSoftRoCEOnASwitch(t *testing.T) {
 	state := vmLabFor(t, fabric)
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0, "✓ node4.rxe.rxe0")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
-	try(t, state, "verify", "-lab", "-only", "link,ping,nccl", fabric).want(t, 0, "Verified (link, ping, nccl")
-	try(t, state, "verify", "-lab", "-only", "verbs", "-link", "rdma:node1-node2", fabric).want(t, 0, "send_lat 2 B", "write_bw 64 KiB")
+	proven(t, state, "-only", "link,ping,nccl", fabric).want(t, 0, "Verified (link, ping, nccl")
+	proven(t, state, "-only", "verbs", "-link", "rdma:node1-node2", fabric).want(t, 0, "send_lat 2 B", "write_bw 64 KiB")
 	try(t, state, "lab", "fault", fabric, "rdma:node3", "cut").want(t, 0)
 	try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 3, "node3")
 	t.Run("machines end with the rack", func(t *testing.T) { machinesEnd(t, state, 4) })
