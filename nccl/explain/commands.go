@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -379,15 +380,19 @@ func (s *script) together() {
 	if s.launched == 0 {
 		return
 	}
+	once, at := []string(nil), 0 // variables of mpirun alone, and the first line
 	exports := slices.ContainsFunc(s.sets, func(v setting) bool { return v.where == "export" && strings.HasPrefix(v.name, "NCCL_") })
 	for _, v := range s.sets {
 		switch {
 		case !strings.HasPrefix(v.name, "NCCL_") && (!s.fleet || !anyOf(v.name, []string{"CUDA_VISIBLE_DEVICES", "UCX_", "GLOO_"})):
 		case v.where == "export" && !inMPI[v.name] && !s.passed[v.name]:
 			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Not set on the other hosts", Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
-		case v.where == "mpirun" && exports && first[v.name].where == "mpirun":
-			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Set in one of two places", Wrong: fmt.Sprintf("%s is set for mpirun but not exported.", v.name), Costs: "A job that starts without mpirun runs without it, so its measurements are not comparable.", Instead: "Keep one list: nccl.conf on each host."})
+		case v.where == "mpirun" && exports && first[v.name].where == "mpirun" && !slices.Contains(once, v.name):
+			once, at = append(once, v.name), cmp.Or(at, v.line)
 		}
+	}
+	if len(once) > 0 {
+		s.say(at, env.Warning, "Set in one of two places", strings.Join(once, ", ")+": set for mpirun but not exported.", "A job that starts without mpirun runs without them, so its measurements are not comparable.", "Keep one list: nccl.conf on each host.")
 	}
 }
 

@@ -54,6 +54,7 @@ type reading struct {
 	version env.Version
 	classes []class       // of each line
 	tried   []setting     // what the text says did not help
+	helped  []string      // variables that the text says help
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device
@@ -192,6 +193,9 @@ func (r *reading) settings(all []setting) {
 		sets = append(sets, env.Set{Name: s.name, Value: s.value})
 		if !ours || s.where == "log" && env.Lookup(s.name) == nil {
 			continue // a shell also sets variables of other programs, and what the log says that NCCL has read, it knows
+		}
+		if slices.Contains(r.helped, s.name) {
+			continue // what it costs says the finding about its help
 		}
 		for _, f := range r.check(s.name, s.value, s.fleet) {
 			if s.where == "log" && f.Summary == "Variable that this NCCL does not read" {

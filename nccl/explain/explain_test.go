@@ -114,7 +114,7 @@ func TestEachTrapOfTheNotesIsNamed(t *testing.T) {
 			"71 Names differ between hosts", "72 Latency in milliseconds", "73 RDMA is disabled", "89 One number proves little", "99 rdma-core does not identify"},
 		"001-spark-pair.txt": {"57 No list of devices", "57 Half of a port", "115 Not a network setting", "116 Equal to NCCL's default"},
 		"002-training-cluster.txt": {"38 Not NCCL's own variable", "39 Equal to NCCL's default", "40 GID index is pinned", "42 NCCL_IB_PCI_RELAXED_ORDERING", "43 Equal to NCCL's default", "44 NCCL_IB_TIMEOUT is high", "45 Bootstrap over a NIC with RDMA",
-			"41 Not set on the other hosts", "44 Not set on the other hosts", "53 Runs as root", "55 Set twice", "57 Same value for all hosts", "58 Number instead of a level", "60 Traffic class", "60 Set in one of two places", "63 Step instead of iterations"},
+			"41 Not set on the other hosts", "44 Not set on the other hosts", "53 Runs as root", "55 Set twice", "57 Same value for all hosts", "58 Number instead of a level", "60 Traffic class", "54 Set in one of two places", "63 Step instead of iterations"},
 		"003-policy-routed-cluster.txt": {"11 Until the next reboot", "11 Host bits set", "11 Gateway far from the source", "11 Public address", "11 Rule that no command adds", "35 GID index is pinned", "37 Options of client and server differ",
 			"41 Priority that nothing asks for", "51 Runs as root", "58 Same value for all hosts", "59 Same value for all hosts", "62 GID index is pinned", "63 Results are not checked", "63 Threads instead of ranks", "76 Equal to NCCL's default",
 			"76 Names an interface, not an RDMA device", "78 memlock of the container alone"},

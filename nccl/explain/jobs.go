@@ -25,6 +25,7 @@ type job struct {
 	first        bool      // a line is meant for the host with rank 0
 	elastic      bool      // torchrun or the like sets WORLD_SIZE itself
 	single       int       // line of an srun that starts a program of Python without saying how many tasks; 0: none
+	lonely       []command // torchruns with --standalone that are told a number of hosts other than 1
 	unmet        []command // torchruns of several hosts without an address to meet at
 	sruns        bool      // srun starts the launchers, and not another script
 	gpus         int       // GPUs of a host that Slurm gives the job, or CUDA_VISIBLE_DEVICES shows; 0: unknown
@@ -155,6 +156,9 @@ func (j *job) learn(c command) {
 	}
 	j.processes(c)
 	j.starting(c)
+	if nodes, told := c.value("--nnodes"); told && nodes != "1" && nodes != "1:1" && slices.Contains(c.texts(), "--standalone") && len(j.lonely) < maxFindings {
+		j.lonely = append(j.lonely, c)
+	}
 	if unmeeting(c) && len(j.unmet) < maxFindings {
 		j.unmet = append(j.unmet, c)
 	}

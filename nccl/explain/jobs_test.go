@@ -19,6 +19,9 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "torchrun --nnodes=2 --node_rank=1 --master_addr=localhost train.py\n", "error:  Ranks meet at localhost", ""},
 		{"a.sh", "torchrun --nnodes=1:4 --rdzv-endpoint=127.0.0.1:29500 train.py\n", "the job has 4 hosts", ""},
 		{"a.sh", "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_NODELIST\" | head -n1 || echo localhost)\ntorchrun --nnodes=2 --master_addr=$MASTER_ADDR a.py\n", "line 1: warning:  Ranks may meet at localhost", ""}, // mlc-ai/pith-train/pull/91
+		{"a.sh", "torchrun --standalone --nnodes=2 --node_rank=$RANK a.py\n", "line 1: error:  torchrun is for one host", ""},
+		{"a.sh", "torchrun --standalone --nnodes=$WORLD_SIZE --master_addr=$MASTER_ADDR a.py\n", "line 1: warning:  torchrun is for one host", ""}, // openvla/openvla/issues/175
+		{"a.sh", "torchrun --standalone --nnodes=1 --nproc_per_node=8 a.py\n", "", "is for one host"},
 		{"a.sh", "H=$(hostname -s || echo localhost)\ntorchrun --nnodes=1 a.py\n", "", "may meet"},
 		{"a.txt", "$ kubectl describe node a\nAllocatable:\n  cpu:  96\n  rdma/hca_shared_devices_a:  0\n", "line 4: error:  A device plugin offers nothing", ""},
 		{"a.txt", "\"allocatable\": {\n  \"openshift.io/mlnxnics\": \"0\",\n  \"pods\": \"110\"\n}\n", "line 2: error:  A device plugin offers nothing", ""},

@@ -265,7 +265,8 @@ func (l *logged) errors() {
 	if i := slices.IndexFunc(l.inOrder, are(code)); i >= 0 && first == 0 && (slices.Index(codeMeanings[3:], l.inOrder[i].of) >= 0 || !slices.ContainsFunc(l.inOrder, are(effect))) {
 		r := l.inOrder[i]
 		first = r.line
-		l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", r.of.costs+" No known line names the cause.", r.of.instead)
+		costs, instead := r.advice(l)
+		l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", costs+" No known line names the cause.", instead)
 	}
 	for _, r := range l.inOrder {
 		quoted := "The log says: " + r.text + "."

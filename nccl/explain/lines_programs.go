@@ -25,7 +25,7 @@ var torchMeanings = []*meaning{
 		forms:   []string{"Unable to resolve hostname to a (local) address"}},
 	{role: cause, summary: "Gloo finds no such interface", costs: "GLOO_SOCKET_IFNAME names an interface that this host does not have, or that has no address, as a bond's port. Without that variable, this host's own name has no address of the host.", instead: "Name an interface of this host that has an address (ip -br addr); if the names differ between hosts, set it on each host. Gloo takes whole names: no ^, no = and no address.",
 		forms: []string{"Unable to find address for: ", "Unable to find interface for: "}},
-	{role: effect, summary: "A Gloo peer closed the connection", costs: "A rank has ended.", instead: onePeer, forms: []string{"gloo/transport/tcp*onnection closed by peer", "gloo/transport/tcp*Connection reset by peer", "Socket closed ["}},
+	{role: effect, summary: "A Gloo peer closed the connection", costs: "A rank has ended, or what is between them (in Kubernetes a sidecar of Istio) closed it.", instead: onePeer + " If all pods still run, annotate their template with sidecar.istio.io/inject: \"false\".", forms: []string{"gloo/transport/tcp*onnection closed by peer", "gloo/transport/tcp*Connection reset by peer", "Socket closed ["}},
 	{role: symptom, summary: "Gloo connects to a loopback address", costs: "The peer announced 127.0.x.x, because its host name resolves to it. Other hosts do not reach that address. On one host it is right, and the other process has not begun or has ended.", instead: "With several hosts set GLOO_SOCKET_IFNAME to an interface that reaches all of them, or correct the host name's line in /etc/hosts. On one host read the other process's output.",
 		forms: []string{"gloo*127.0.", "onnectFullMesh failed with*127.0."}},
 	{role: cause, summary: "Hosts mix IPv4 and IPv6", costs: "Gloo took an IPv4 address on one host, and an IPv6 address on another (2 is IPv4, 10 is IPv6).", instead: "Set GLOO_SOCKET_IFNAME on each host to an interface with an IPv4 address that reaches the others, and give the host names addresses of one family in DNS or /etc/hosts.",
@@ -108,7 +108,7 @@ var launcherMeanings = []*meaning{
 var watchdogMeanings = []*meaning{
 	{role: aftermath, summary: "PyTorch's watchdog itself hung", costs: "The thread that watches the collectives stood in a call of CUDA or NCCL for minutes: the GPU or its driver hangs, a collective waits for a rank that does not come, or another thread holds Python's lock (as while saving, compiling or ending).", instead: "py-spy dump --native on this process, and on the other ranks, shows where it stands; look into dmesg for Xid lines, and for earlier errors of any rank. If the work is only slow: TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.",
 		forms: []string{"atchdog got stuck for", "Heartbeat monitor timed out"}},
-	{role: aftermath, summary: "PyTorch's watchdog stopped the job", costs: "A collective failed, or did not end in time because a rank did not take part in it or the network stopped. The timeout is an effect, not the cause.", instead: slowest, more: waits,
+	{role: aftermath, summary: "PyTorch's watchdog stopped the job", costs: "A collective failed, or did not end in time because a rank did not take part in it (it failed, is late, or saves or evaluates alone) or the network stopped. The timeout is an effect, not the cause.", instead: slowest, more: waits,
 		forms: []string{"Watchdog caught collective operation timeout", "atchdog thread terminated with exception", "detected by watchdog at work", "Some NCCL operations have failed or timed out", "we are taking the entire process down", "ast enqueued NCCL work", "last enqueued work: ", "HeartbeatMonitor", "heartBeatMonitor", "Observed flight recorder dump signal", "collective operation timeout:", "Terminating the process after attempting to dump debug info",
 			"Stack trace of the failed collective", "First PG on this rank to signal dumping", "preparing to dump debug info", "Received a dump signal", "Received a timeout signal", "Timeout at NCCL work"}},
 	// torch/distributed/flight_recorder (torchfrtrace): as print up to 2.4, as log later.
@@ -123,16 +123,34 @@ var watchdogMeanings = []*meaning{
 const (
 	askNCCL  = "Run again with NCCL_DEBUG=WARN (or INFO) on all ranks, and look for the first NCCL WARN line: it names the cause."
 	oneByOne = "NCCL_NVLS_ENABLE=0, NCCL_CUMEM_ENABLE=0 and NCCL_P2P_DISABLE=1, one at a time, show which part it is."
+
+	// Why calls of the system fail, the most frequent reason first.
+	sharedFirst = "Most frequent are, among the GPUs of one host, a full /dev/shm (a container has 64 MiB), and between hosts an address that ranks do not reach (a firewall, or NCCL chose another interface) or a NIC that RDMA cannot use."
+	fullShared  = "In a container df /dev/shm shows the first: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory."
+	otherHosts  = "Between hosts set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all of them, and open TCP between them; NCCL_IB_DISABLE=1 shows whether it is RDMA (then ulimit -l in the job, and the NIC's GIDs)."
 )
+
+// explainSystem says more of a failed call of the system where the log shows whether the job has one host.
+func explainSystem(l *logged, _ string) (summary, costs, instead string) {
+	switch several := len(l.order) > 1; {
+	case l.nodes == 1 || l.asked == 1 && !several:
+		return "", "A call of the system or of a library failed on this rank. On one host that is mostly a full /dev/shm (a container has 64 MiB), an interface without an address (NCCL_SOCKET_IFNAME), or a limit of open files or memory.", fullShared + " " + askNCCL
+	case several || l.asked > 1:
+		return "", "A call of the system or of a library failed on this rank. Between hosts that is mostly an address that ranks do not reach (a firewall, or NCCL chose another interface), or a NIC that RDMA cannot use; in a container also a full /dev/shm.", otherHosts + " " + fullShared + " " + askNCCL
+	}
+	return "", "", ""
+}
 
 // codeMeanings are NCCL's error codes (src/nccl.h.in) in the words of ncclGetErrorString (src/init.cc) and of PyTorch, by number from 1.
 var codeMeanings = []*meaning{
-	{role: code, summary: "NCCL reports an error of CUDA", costs: "A call of CUDA failed on this rank: memory of the GPU, access between GPUs, a driver that does not fit, or an earlier kernel. Sockets and verbs do not give this code.", instead: askNCCL + " It has CUDA's own text. " + oneByOne,
-		forms: []string{"ncclUnhandledCudaError", "unhan*led cuda error", "NcclError: Unhandled Cuda Error"}},
-	{role: code, summary: "NCCL reports a system error", costs: "A call of the system or of a library failed on this rank: for a socket, a file in /dev/shm, memory, or a NIC.", instead: askNCCL + " In a container, check df /dev/shm and ulimit -l first.",
+	{role: code, summary: "NCCL reports an error of CUDA", costs: "A call of CUDA failed on this rank. Sockets and verbs do not give this code. Most frequent are a driver or a build that does not fit the GPU, a GPU that the rank does not have (more processes than GPUs) or whose memory is full, and GPUs that cannot reach each other.",
+		instead: "Compare nvidia-smi with torch.version.cuda and torch.cuda.get_arch_list(), and the processes of a host with its GPUs; nvidia-smi shows full memory, too. NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 and NCCL_NVLS_ENABLE=0, one at a time, show whether it is the way between GPUs. " + askNCCL + " It has CUDA's own text.",
+		forms:   []string{"ncclUnhandledCudaError", "unhan*led cuda error", "NcclError: Unhandled Cuda Error"}},
+	{role: code, summary: "NCCL reports a system error", costs: "A call of the system or of a library failed on this rank. " + sharedFirst, more: explainSystem, instead: fullShared + " " + otherHosts + " " + askNCCL,
 		forms: []string{"ncclSystemError", "unhan*led system error", "NcclError: System Error"}},
-	{role: code, summary: "NCCL reports an internal error", costs: "NCCL met a state that it does not expect: a peer ended, ranks differ in devices, versions or NCCL_… variables, a topology file does not fit, or NCCL has a bug.", instead: askNCCL + " Compare NCCL's version and variables on all ranks.",
-		forms: []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error", "NCCL_ERROR_INTERNAL_ERROR"}},
+	{role: code, summary: "NCCL reports an internal error", costs: "NCCL met a state that it does not expect. Most frequent are an interface or address for bootstrap that is not there or not reached (up to about 2.25 with this code), a rank that ended or that has another version, plugin or NCCL_… variable, and GPUs and NICs of which a container or virtual machine shows a part alone (/sys, a topology file).",
+		instead: "See that NCCL_SOCKET_IFNAME names an interface with an IPv4 address on every host (ip -br address), and that no other rank failed before. Compare NCCL's version, plugin and variables on all ranks. " + askNCCL,
+		forms:   []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error", "NCCL_ERROR_INTERNAL_ERROR"}},
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"Reason=4:invalid argument", "ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "nccl*failed: invalid argument", "NCCL_ERROR_INVALID_ARGUMENT"}},
 	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
 		forms: []string{"Reason=5:invalid usage", "ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "nccl*failed: invalid usage", "NCCL_ERROR_INVALID_USAGE"}},

@@ -57,6 +57,10 @@ type logged struct {
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
 	fatal        *report             // a hint after which NCCL's trace comes to the program
 	direct       int                 // the first line of a channel by which a GPU writes into another one's memory
+	remoteAt     int                 // the first line of a channel to another host
+	begun        bool                // a communicator begins
+	moved        bool                // a test shows that data arrived
+	stuck        int                 // line of prose that tells of a hang
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
@@ -250,6 +254,11 @@ func (l *logged) tries(number int, message string) {
 	if l.direct == 0 && strings.Contains(message, " via P2P/") {
 		l.direct = number
 	}
+	if l.remoteAt == 0 && strings.Contains(message, " via NET/") {
+		l.remoteAt = number
+	}
+	l.moved = l.moved || strings.Contains(message, "Destroy COMPLETE")
+	l.begun = l.begun || strings.HasSuffix(message, "Init START")
 	l.ready = (l.ready || strings.Contains(message, "Init COMPLETE") && field(message, "nranks") != "1") && !strings.Contains(message, "Destroy COMPLETE")
 	switch {
 	case again && (strings.Contains(attempt, "onnect to") || strings.Contains(attempt, "connect returned") || strings.Contains(attempt, "ibv_modify_qp failed")):

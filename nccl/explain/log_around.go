@@ -188,6 +188,11 @@ func (c *cudaOf) note(number int, found []string) {
 	}
 }
 
+// progressed is a row of results of nccl-tests, or a line of a training's progress.
+var progressed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ ?(?:it/s|s/it)\b|\bloss[: =]+\d`)
+})
+
 // tester is a line of the list of ranks that nccl-tests prints: "#  Rank  0 Group  0 Pid 4766 on GENOA-06 device  0 [0x21] NVIDIA …".
 var tester = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`)
@@ -218,6 +223,7 @@ func (l *logged) tests(number int, line string) {
 	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result
 		l.testing = false
 	}
+	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || progressed().MatchString(line)
 	if at := tester().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
 		l.testers[at[2]]++
 	}

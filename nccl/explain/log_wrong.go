@@ -85,7 +85,7 @@ func (l *logged) finish() {
 	l.twice()
 	l.onlyTrace()
 	l.stillTrying()
-	l.untried()
+	l.hanging()
 	l.olderDriver()
 	if summary, costs, instead := explainTestGID(l, ""); l.testing && len(l.inOrder) == 0 && summary != "" {
 		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
@@ -287,10 +287,12 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 			return "", "", ""
 		}
 	}
-	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, and nccl-tests. If only some ranks wait: "+slowest
+	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, whether NCCL_IB_DISABLE=1 helps (RDMA), and nccl-tests. If only some ranks wait: "+slowest
 	switch {
 	case len(ranks) == 0 && l.noneEnded():
 		return "", "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause." + firsts, check
+	case len(ranks) == 0 && l.asked > 1:
+		return "", "", check
 	case len(ranks) == 0:
 		return "", "", ""
 	}
@@ -365,16 +367,6 @@ func (l *logged) stillTrying() {
 	costs, instead := r.advice(l)
 	attempt, _, _ := strings.Cut(quote(r.message), ", exceeded error retry count")
 	l.say(l.retried.number, env.Warning, r.summary, "The log says: "+attempt+", retrying. No later line shows that the ranks are connected.", costs, instead)
-}
-
-// untried says what to suspect if a job of one host hangs after its GPUs have connected directly: then nothing else is in its log.
-func (l *logged) untried() {
-	several := len(l.order) != 1 || l.hosts[l.order[0]].remote
-	if !l.ready || l.direct == 0 || several || l.seen[rowLine] > 0 || l.strangers > 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
-		return
-	}
-	l.say(l.direct, env.Note, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "A running job looks the same. If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.",
-		"Only if it hangs: see whether it runs with NCCL_P2P_DISABLE=1. If so, disable ACS and set the IOMMU to passthrough (iommu=pt), or update the driver.")
 }
 
 // byNumber compares decimal numbers without leading zeros.

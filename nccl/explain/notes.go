@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,9 +24,9 @@ func (s *script) prose(text string, kind Kind) {
 		s.mounted(number, line)
 		if kind == Notes || kind == Commands || kind == Log {
 			if setsDirect().MatchString(line) {
-				s.direct(number, previous+line)
+				s.cured(number, previous+line)
 			}
-			s.direct(number, line)
+			s.cured(number, line)
 		}
 		if kind == Notes {
 			s.claims(number, line)
@@ -67,69 +66,6 @@ func (s *script) sameGPU(text string) {
 		return
 	}
 	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "All processes may use GPU 0", "The program has a process group, and names GPU 0 in each process.", "With several processes on a host, NCCL refuses it (Duplicate GPU detected), or the GPU's memory does not suffice.", "Take the GPU from LOCAL_RANK, which torchrun sets: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])).")
-}
-
-var (
-	// withoutDirect is a sentence that says what NCCL_P2P_DISABLE=1 does; helps and helpsNot tell whether it helps.
-	withoutDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?i)P2P_DISABLE[`'\"]* *(?:variable *)?(?:=|to|as) *[`'\"]*(?:1|true)")
-	})
-	// withoutRDMA is one that says what NCCL_IB_DISABLE=1 does.
-	withoutRDMA = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?i)IB_DISABLE[`'\"]* *(?:=|to|as) *[`'\"]*(?:1|true)")
-	})
-	// noRDMA says that hosts have no RDMA to lose.
-	noRDMA = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`)
-	})
-	// whenSet begins a sentence about what was tried.
-	whenSet = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*if (?:i|we) (?:set|use|ran|run|add|disable)`)
-	})
-	// leads is a line that only leads to the command below it.
-	leads = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`)
-	})
-	// setsDirect is a line that has the setting alone or before a program, of which the line before it may speak.
-	setsDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)")
-	})
-	helps = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`)
-	})
-	// stillFails says that a setting did not help.
-	stillFails = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`)
-	})
-	helpsNot = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`)
-	})
-)
-
-// direct reports that a job runs without direct access between GPUs alone, or without RDMA alone, if somebody says so.
-func (s *script) direct(number int, line string) {
-	clauses := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
-	says := func(s string) bool {
-		return helps().MatchString(s) && !helpsNot().MatchString(whenSet().ReplaceAllString(s, ""))
-	}
-	said := func(setting *regexp.Regexp) bool {
-		i := slices.IndexFunc(clauses, setting.MatchString)
-		return i >= 0 && (says(clauses[i]) || i+1 < len(clauses) && says(clauses[i]+" "+clauses[i+1]))
-	}
-	switch {
-	case said(withoutDirect()):
-		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_P2P_DISABLE", Summary: "Direct access between GPUs does not work", Wrong: "The text says that NCCL_P2P_DISABLE=1 helps.",
-			Costs:   "Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
-			Instead: "Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."})
-	case said(withoutRDMA()) && !noRDMA().MatchString(line):
-		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_IB_DISABLE", Summary: "RDMA does not work", Wrong: "The text says that NCCL_IB_DISABLE=1 helps.",
-			Costs:   "Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
-			Instead: "Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."})
-	default:
-		if i := slices.IndexFunc(clauses, withoutDirect().MatchString); i >= 0 && stillFails().MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {
-			s.tried = append(s.tried, setting{line: number, name: "NCCL_P2P_DISABLE", value: "1"})
-		}
-	}
 }
 
 var (

@@ -224,7 +224,10 @@ func TestTracebacks(t *testing.T) {
 
 func TestAccessControlOfLspci(t *testing.T) {
 	text := "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-\n"
-	if r := Explain("x", text, nil, fabric.Invocation{}); r.Nothing == "" {
+	if r := Explain("x", strings.Replace(text, "SrcValid+", "SrcValid-", 1), nil, fabric.Invocation{}); r.Nothing == "" {
+		t.Error(asText(r))
+	}
+	if r := Explain("x", text, nil, fabric.Invocation{}); !strings.Contains(asText(r), "note:  PCI access control is on") {
 		t.Error(asText(r))
 	}
 	if r := Explain("x", strings.Replace(text, "ReqRedir-", "ReqRedir+", 1), nil, fabric.Invocation{}); !strings.Contains(asText(r), "PCI access control redirects") {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -22,6 +23,27 @@ type testRun struct {
 	ranks   map[string]bool // in the list of ranks that the latest lines belong to
 	doubled bool            // such a list has a rank twice
 	idle    int             // line of an average of 0
+	best    float64         // the highest bus bandwidth of this table's rows of fallsFrom bytes and more, in GB/s
+	fallen  int             // line of the first row that has less than a part of it
+	falls   string          // both rates
+}
+
+const (
+	fallsFrom = 1 << 20 // From this size on, in bytes, rates only rise on a healthy path.
+	fallsTo   = 4       // A rate below this part of an earlier one shows that something stops the data.
+)
+
+// rate compares the bus bandwidth of a row with that of smaller sizes. NCCL's change of protocols costs less than that.
+func (t *testRun) rate(number int, size, busbw string) {
+	bytes, err1 := strconv.Atoi(size)
+	rate, err2 := strconv.ParseFloat(busbw, 64)
+	if err1 != nil || err2 != nil || bytes < fallsFrom {
+		return
+	}
+	if rate < t.best/fallsTo && t.fallen == 0 {
+		t.fallen, t.falls = number, fmt.Sprintf("%s GB/s at %s bytes, after %.2f GB/s at a smaller size", busbw, size, t.best)
+	}
+	t.best = max(t.best, rate)
 }
 
 // line reads a line of a test. It reports whether the line is one.
@@ -60,8 +82,9 @@ func (t *testRun) line(number int, line string, fields []string) bool {
 		}
 		t.begun = line
 	case strings.HasPrefix(line, "#") && strings.Contains(line, "size") && strings.Contains(line, "busbw"):
-		t.checked, t.begun, t.row, t.rows = strings.HasSuffix(strings.TrimSpace(line), "#wrong"), "", "", 0
+		t.checked, t.begun, t.row, t.rows, t.best = strings.HasSuffix(strings.TrimSpace(line), "#wrong"), "", "", 0, 0
 	case len(fields) == 13 && digits(fields[0]) && digits(fields[1]) && (t.checked || !digits(fields[2])):
+		t.rate(number, fields[0], fields[7])
 		row := strings.Join(fields[:5], " ")
 		if t.twice == 0 && (ended || row == t.row && t.rows > 1) {
 			t.twice = number
@@ -74,6 +97,8 @@ func (t *testRun) line(number int, line string, fields []string) bool {
 		if t.checked && t.size == "" && (some(fields[8]) || some(fields[12])) {
 			t.wrong, t.size = number, fields[0]
 		}
+	case len(fields) == 12 && digits(fields[0]) && digits(fields[1]) && !digits(fields[2]): // before nccl-tests 2.9, without the root
+		t.rate(number, fields[0], fields[6])
 	default:
 		return false
 	}
@@ -90,6 +115,10 @@ func (t *testRun) judge(r *reading) {
 	}
 	if t.missed > 0 {
 		r.say(t.missed, env.Error, "Slower than required", "The average bus bandwidth is below 90 % of NCCL_TESTS_MIN_BW.", "The path between the ranks is slower than whoever set that value expects.", "Run again with NCCL_DEBUG=INFO: its log shows the network, the devices and whether GPUDirect is used. Compare the rates of single pairs of hosts.")
+	}
+	if t.fallen > 0 && t.twice == 0 {
+		r.say(t.fallen, env.Warning, "The rate falls at large sizes", "The bus bandwidth is "+t.falls+".", "On a healthy path the rate rises with the size. Between hosts, RoCE without flow control loses packets under load: NICs and switches need PFC or pause frames (or ECN) on the class of NCCL's packets. On one host, memory or the GPUs are in use by something else, or they throttle.",
+			"Between hosts look at the counters of drops and retransmissions (ethtool -S, out_of_sequence, packet_seq_err), at PFC on both ends and the switches (mlnx_qos -i NIC), and at NCCL_IB_TC. On one host see nvidia-smi for other processes, clocks and temperatures.")
 	}
 	switch {
 	case t.twice > 0:

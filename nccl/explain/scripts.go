@@ -105,6 +105,13 @@ func (s *script) nowhere(text string, kind Kind) {
 	if strings.Contains(text, "PET_") || kind == Kubernetes || kind == YAML {
 		return
 	}
+	for _, c := range s.job.lonely {
+		bad, nodes := env.Error, "several hosts"
+		if v, _ := c.value("--nnodes"); !digits(v) {
+			bad, nodes = env.Warning, v+" hosts"
+		}
+		s.say(c.line(), bad, "torchrun is for one host", fmt.Sprintf("--standalone stands beside --nnodes, which is %s.", nodes), "With --standalone, torchrun meets at its own localhost, whatever --master-addr, --rdzv-endpoint and --node-rank say: with several hosts each waits for itself until the timeout.", "Remove --standalone where the job has several hosts.")
+	}
 	for _, c := range s.job.unmet {
 		if v, _ := c.value("--rdzv_endpoint", "--rdzv-endpoint"); strings.HasPrefix(v, ":") {
 			s.say(c.line(), env.Error, "The rendezvous address is not valid", "--rdzv-endpoint has no host before "+v+".", "torchrun refuses it (parse_rendezvous_endpoint in PyTorch).", "Write HOST:PORT, the same address on all hosts.")

@@ -17,27 +17,28 @@ import (
 
 // tables are the tables of other programs that a file holds.
 type tables struct {
-	topology []string       // lines of nvidia-smi topo -m
-	gids     []gidRow       // of show_gids
-	noGID    int            // line in which show_gids says that it found none
-	listed   int            // the latest heading of ibv_devices that no device has followed
-	devices  []device       // of ibdev2netdev
-	rules    map[string]int // of ip rule: table -> line
-	redirect int            // first line of lspci with access control that redirects
-	links    []link         // of ifconfig and ip
-	ports    []port         // of ibstat, ibstatus and ibv_devinfo
-	device   string         // the device whose ports follow
-	columns  []string       // of lshca
-	buses    buses
-	lost     counted // packets
-	weak     counted // errors of links
-	test     testRun
-	node     bool           // what follows may be resources of a node
-	offers   map[string]int // resource of a device plugin -> line that shows 0 of it; 0: there are more
-	parts    bool           // the node offers parts of GPUs (MIG)
-	xml      xmlTopology    // of NCCL_TOPO_DUMP_FILE
-	classes  *classMap      // of mlnx_qos and dcb
-	peers    peers          // of p2pBandwidthLatencyTest
+	topology  []string       // lines of nvidia-smi topo -m
+	gids      []gidRow       // of show_gids
+	noGID     int            // line in which show_gids says that it found none
+	listed    int            // the latest heading of ibv_devices that no device has followed
+	devices   []device       // of ibdev2netdev
+	rules     map[string]int // of ip rule: table -> line
+	validates int            // line of lspci with access control that does not redirect
+	redirect  int            // first line of lspci with access control that redirects
+	links     []link         // of ifconfig and ip
+	ports     []port         // of ibstat, ibstatus and ibv_devinfo
+	device    string         // the device whose ports follow
+	columns   []string       // of lshca
+	buses     buses
+	lost      counted // packets
+	weak      counted // errors of links
+	test      testRun
+	node      bool           // what follows may be resources of a node
+	offers    map[string]int // resource of a device plugin -> line that shows 0 of it; 0: there are more
+	parts     bool           // the node offers parts of GPUs (MIG)
+	xml       xmlTopology    // of NCCL_TOPO_DUMP_FILE
+	classes   *classMap      // of mlnx_qos and dcb
+	peers     peers          // of p2pBandwidthLatencyTest
 }
 
 // gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
@@ -86,9 +87,12 @@ func (t *tables) line(number int, line string) class {
 	case len(fields) >= 6 && len(t.gids) < maxRows && t.gidRow(number, fields):
 	case len(fields) >= 5 && fields[1] == "port" && fields[3] == "==>" && len(t.devices) < maxRows:
 		t.devices = append(t.devices, device{number, fields[0], fields[2], fields[4], strings.Trim(strings.Join(fields[5:], " "), "()")})
-	case fields[0] == "ACSCtl:" && strings.Contains(line, "ReqRedir+"):
-		if t.redirect == 0 {
+	case fields[0] == "ACSCtl:" && (strings.Contains(line, "ReqRedir+") || strings.Contains(line, "SrcValid+")):
+		if t.redirect == 0 && strings.Contains(line, "ReqRedir+") {
 			t.redirect = number
+		}
+		if t.validates == 0 && strings.Contains(line, "SrcValid+") {
+			t.validates = number
 		}
 	case t.rule(number, fields), t.lshca(number, line), t.rdmaLink(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields), t.classes.row(number, line, fields):
 	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
@@ -184,6 +188,9 @@ func (t *tables) finish(r *reading, all []setting) {
 	}
 	if t.redirect > 0 {
 		r.say(t.redirect, env.Warning, "PCI access control redirects", "lspci shows ReqRedir+: a bridge sends requests between devices through the root complex.", "GPUDirect between a GPU and a NIC below it is slow, or fails with status 4.", "On bare metal, disable ACS of these bridges in the firmware or with setpci; a virtual machine needs it.")
+	}
+	if t.redirect == 0 && t.validates > 0 {
+		r.say(t.validates, env.Note, "PCI access control is on", "lspci shows SrcValid+ and no ReqRedir+: a bridge checks who asks, and redirects nothing.", "By itself that does not keep GPUs from each other. Control that the firmware turns on in full makes them hang or slow.", "If GPUs hang while they reach each other directly (NCCL_P2P_DISABLE=1 helps), disable ACS of these bridges in the firmware or with setpci.")
 	}
 	t.peers.finish(r)
 	hca, hasHCA := find(all, "NCCL_IB_HCA")

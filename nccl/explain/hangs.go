@@ -1,0 +1,98 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+const (
+	// tryHost is what keeps ranks of one host that have begun a collective, the most frequent reason first.
+	tryHost = "See first whether it runs with NCCL_P2P_DISABLE=1: if so, disable ACS and set the IOMMU to passthrough (iommu=pt), or update the driver. Otherwise " + stands
+	stands  = "py-spy dump on every rank shows whether one stands elsewhere: it failed, takes another branch, has fewer batches, or does alone what takes long (loading, saving, evaluating)."
+	// tryHosts is the same for ranks of several hosts.
+	tryHosts = "See first whether it runs with NCCL_IB_DISABLE=1: if so, measure between the NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA (ACS). Otherwise " + stands
+	// tryMeet is what keeps ranks that have not met.
+	tryMeet = "See that all ranks have started, with one WORLD_SIZE and different ranks, and that none has ended: NCCL waits for the last. Then whether the hosts reach each other's address there (ip -br address; nc -vz ADDRESS PORT): no firewall, and NCCL_SOCKET_IFNAME set to = followed by the interface that reaches all of them."
+)
+
+// hanging says what to suspect if a job hangs whose log has no error: nothing else is in it then. Where the log ends tells.
+func (l *logged) hanging() {
+	if l.moved || l.strangers > 0 || len(l.order) == 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
+		return
+	}
+	several := len(l.order) != 1 || l.hosts[l.order[0]].remote
+	say := func(line int, summary, wrong, costs, instead string) {
+		bad := env.Note
+		if l.stuck > 0 {
+			bad = env.Warning
+			costs = fmt.Sprintf("Line %d tells of a hang. ", l.stuck) + costs
+		} else {
+			costs = "A running job looks the same. " + costs
+			instead = "Only if it hangs: " + strings.ToLower(instead[:1]) + instead[1:]
+		}
+		l.say(line, bad, summary, wrong, costs, instead)
+	}
+	h := l.hosts[l.order[0]]
+	switch {
+	case l.ready && !several && l.direct > 0:
+		say(l.direct, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
+	case l.ready && several && l.remoteAt > 0:
+		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts (via NET), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, packets of RDMA are often lost on the way, GPUDirect RDMA does not arrive, or a rank does not take part.", tryHosts)
+	case !l.ready && h.oob != "" && (l.stuck > 0 || l.begun):
+		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address.", tryMeet)
+	}
+}
+
+var (
+	// hangs are words for a job that neither goes on nor fails.
+	hangs = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`)
+	})
+	// withRanks is what a text has about programs with several ranks.
+	withRanks = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`)
+	})
+	// withHosts is what a text has about several hosts.
+	withHosts = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)multi[- ]?nodes?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`)
+	})
+)
+
+// tells returns the first line of prose that tells of a hang; 0: none does.
+func tells(text string, skip func(number int) bool) int {
+	number := 0
+	for line := range strings.Lines(text) {
+		if number++; !skip(number) && hangs().MatchString(line) && !anyOf(line, printers) {
+			return number
+		}
+	}
+	return 0
+}
+
+// onlyTold reports a hang that a text tells of, if nothing in it shows an error.
+func (s *script) onlyTold(line int, text string) {
+	tryFirst := ""
+	if line == 0 || len(s.helped) > 0 || !withRanks().MatchString(text) || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
+		return
+	}
+	if strings.Contains(text, "mpirun") {
+		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
+	}
+	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && withHosts().MatchString(text) {
+		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
+		return
+	}
+	why, try := "often direct access between GPUs does not work (ACS, the IOMMU, a virtual machine, the driver), or a rank stands elsewhere", tryHost
+	if _, tried := find(append(s.tried, s.sets...), "NCCL_P2P_DISABLE"); tried {
+		why, try = "a rank stands elsewhere, or data does not arrive through shared memory", "See that /dev/shm is large enough (df /dev/shm). "+stands
+	}
+	s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on one host.", "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
+}
+
+// hangsToo are findings that already say why a job hangs.
+var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost"}
