@@ -13,107 +13,100 @@ import (
 // cure is something that people say helps, and what it shows.
 type cure struct {
 	name    string // the variable; "": another thing
-	set     func() *regexp.Regexp
+	set     *regexp.Regexp
 	summary string
 	costs   string
 	instead string
 }
 
 // to returns an expression for a variable with a value, as sentences have them: NAME=1, NAME to 1, `NAME` as "1".
-func to(name, value string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?i)" + name + "[`'\"]* *(?:variable *)?(?:=|to|as) *[`'\"]*(?:" + value + ")")
-	})
+func to(name, value string) *regexp.Regexp {
+	return regexp.MustCompile("(?i)" + name + "[`'\"]* *(?:variable *)?(?:=|to|as) *[`'\"]*(?:" + value + ")")
 }
 
-// cures are tried in this order: the more frequent ones come first.
-var cures = []cure{
-	{"NCCL_P2P_DISABLE", to("(?:NCCL_)?P2P_DISABLE", "1|true"), "Direct access between GPUs does not work",
-		"Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
-		"Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."},
-	{"NCCL_IB_DISABLE", to("(?:NCCL_)?IB_DISABLE", "1|true"), "RDMA does not work",
-		"Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
-		"Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
-	{"NCCL_SHM_DISABLE", to("(?:NCCL_)?SHM_DISABLE", "1|true"), "Shared memory cannot be used",
-		"Then /dev/shm is too small, the ranks are in containers that do not share it, or NCCL takes two hosts with one name for the same host.",
-		"Check df /dev/shm in the container (docker --shm-size=8g or --ipc=host), and that hosts have different names. The variable goes around it, and is slower."},
-	{"NCCL_SOCKET_IFNAME", to("NCCL_SOCKET_IFNAME", `=?[a-z][\w.,-]*`), "NCCL chose another interface",
-		"Without it, NCCL takes the first interface that it finds, which here does not reach the other ranks: one of Docker, of a management network or of a VPN, or one whose traffic a firewall or a proxy (Istio) takes.",
-		"Keep the variable, with = in front of a name that is right on every host; lo is right on one host alone."},
-	{"NCCL_NVLS_ENABLE", to("(?:NCCL_)?NVLS_ENABLE", "0"), "NVLink SHARP (NVLS) cannot be set up",
-		"Then multicast over NVSwitch fails, for which Fabric Manager must run (in a virtual machine, that of the host).",
-		"See systemctl status nvidia-fabricmanager and nvidia-smi -q (Fabric: State Completed). The variable goes around it."},
-	{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
-		"Then memory that CUDA shares by handles cannot be used: an old driver, a container without the rights for it, or a virtual machine.",
-		"Update the driver and NCCL. The variable goes around it."},
+// knownCures are tried in this order: the more frequent ones come first.
+var knownCures = sync.OnceValue(func() []cure {
+	return []cure{
+		{"NCCL_P2P_DISABLE", to("(?:NCCL_)?P2P_DISABLE", "1|true"), "Direct access between GPUs does not work",
+			"Then what a GPU writes into another one's memory does not arrive: PCI access control (ACS) or the IOMMU redirects it, a virtual machine is between them, or the driver claims an access that these GPUs do not have. The variable goes around it, and is slower.",
+			"Disable ACS in the system's firmware, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows whether it works then. In a virtual machine keep the variable."},
+		{"NCCL_IB_DISABLE", to("(?:NCCL_)?IB_DISABLE", "1|true"), "RDMA does not work",
+			"Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
+			"Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
+		{"NCCL_SHM_DISABLE", to("(?:NCCL_)?SHM_DISABLE", "1|true"), "Shared memory cannot be used",
+			"Then /dev/shm is too small, the ranks are in containers that do not share it, or NCCL takes two hosts with one name for the same host.",
+			"Check df /dev/shm in the container (docker --shm-size=8g or --ipc=host), and that hosts have different names. The variable goes around it, and is slower."},
+		{"NCCL_SOCKET_IFNAME", to("NCCL_SOCKET_IFNAME", `=?[a-z][\w.,-]*`), "NCCL chose another interface",
+			"Without it, NCCL takes the first interface that it finds, which here does not reach the other ranks: one of Docker, of a management network or of a VPN, or one whose traffic a firewall or a proxy (Istio) takes.",
+			"Keep the variable, with = in front of a name that is right on every host; lo is right on one host alone."},
+		{"NCCL_NVLS_ENABLE", to("(?:NCCL_)?NVLS_ENABLE", "0"), "NVLink SHARP (NVLS) cannot be set up",
+			"Then multicast over NVSwitch fails, for which Fabric Manager must run (in a virtual machine, that of the host).",
+			"See systemctl status nvidia-fabricmanager and nvidia-smi -q (Fabric: State Completed). The variable goes around it."},
+		{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
+			"Then memory that CUDA shares by handles cannot be used: an old driver, a container without the rights for it, or a virtual machine.",
+			"Update the driver and NCCL. The variable goes around it."},
+	}
+})
+
+// sayings are expressions for what sentences say of settings that somebody tried.
+type sayings struct {
+	noRDMA     *regexp.Regexp // that hosts have no RDMA to lose
+	onlySets   *regexp.Regexp // a part of a sentence that only has another setting
+	whenSet    *regexp.Regexp // a sentence about what was tried
+	leads      *regexp.Regexp // a line that only leads to the command below it
+	setsDirect *regexp.Regexp // a line that has the setting alone or before a program, of which the line before it may speak
+	helps      *regexp.Regexp // that it helps
+	stillFails *regexp.Regexp // that a setting did not help
+	helpsNot   *regexp.Regexp // or does not, or asks
 }
 
-var (
-	// noRDMA says that hosts have no RDMA to lose.
-	noRDMA = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`)
-	})
-	// onlySets is a part of a sentence that only has another setting.
-	onlySets = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$")
-	})
-	// whenSet begins a sentence about what was tried.
-	whenSet = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i|we) (?:set|use|ran|run|add|disable)`)
-	})
-	// leads is a line that only leads to the command below it.
-	leads = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`)
-	})
-	// setsDirect is a line that has the setting alone or before a program, of which the line before it may speak.
-	setsDirect = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)")
-	})
-	helps = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`)
-	})
-	// stillFails says that a setting did not help.
-	stillFails = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`)
-	})
-	helpsNot = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`)
-	})
-)
+var said = sync.OnceValue(func() sayings {
+	return sayings{
+		noRDMA:     regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`),
+		onlySets:   regexp.MustCompile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$"),
+		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i|we) (?:set|use|ran|run|add|disable)`),
+		leads:      regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
+		setsDirect: regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
+		helps:      regexp.MustCompile(`(?i)\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`),
+		stillFails: regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
+		helpsNot:   regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
+	}
+})
 
 // cured reports what a cure shows that somebody says helps, and notes one that did not.
 func (s *script) cured(number int, line string) {
+	tell := said()
 	clauses := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
 	says := func(s string) bool {
-		return helps().MatchString(s) && !helpsNot().MatchString(whenSet().ReplaceAllString(s, ""))
+		return tell.helps.MatchString(s) && !tell.helpsNot.MatchString(tell.whenSet.ReplaceAllString(s, ""))
 	}
-	said := func(setting *regexp.Regexp) bool {
+	cures := func(setting *regexp.Regexp) bool {
 		i := slices.IndexFunc(clauses, setting.MatchString)
 		if i < 0 || says(clauses[i]) {
 			return i >= 0
 		}
 		first := clauses[i] // which may deny what the next says
-		for i++; i < len(clauses) && onlySets().MatchString(clauses[i]); i++ {
+		for i++; i < len(clauses) && tell.onlySets.MatchString(clauses[i]); i++ {
 		}
 		return i < len(clauses) && says(first+" "+clauses[i])
 	}
-	for i, c := range cures {
-		if !said(c.set()) || c.name == "NCCL_IB_DISABLE" && noRDMA().MatchString(line) {
+	for i, c := range knownCures() {
+		if !cures(c.set) || c.name == "NCCL_IB_DISABLE" && tell.noRDMA.MatchString(line) {
 			continue
 		}
 		costs := c.costs
-		for _, other := range cures[i+1:] {
+		for _, other := range knownCures()[i+1:] {
 			if strings.Contains(line, other.name) {
 				costs += fmt.Sprintf(" %s stands beside it: each alone shows which of them helps (the other is for: %s).", other.name, strings.ToLower(other.summary[:1])+other.summary[1:])
 				s.helped = append(s.helped, other.name)
 			}
 		}
 		s.helped = append(s.helped, c.name)
-		value, _, _ := strings.Cut(c.set().FindString(line), "\n")
+		value, _, _ := strings.Cut(c.set.FindString(line), "\n")
 		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: fmt.Sprintf("The text says that %s helps.", strings.Trim(value, "`'\" ")), Costs: costs, Instead: c.instead})
 		return
 	}
-	if i := slices.IndexFunc(clauses, cures[0].set().MatchString); i >= 0 && stillFails().MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {
-		s.tried = append(s.tried, setting{line: number, name: cures[0].name, value: "1"})
+	if i := slices.IndexFunc(clauses, knownCures()[0].set.MatchString); i >= 0 && tell.stillFails.MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {
+		s.tried = append(s.tried, setting{line: number, name: knownCures()[0].name, value: "1"})
 	}
 }

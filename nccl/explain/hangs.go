@@ -20,6 +20,9 @@ const (
 	tryMeet = "See that all ranks have started, with one WORLD_SIZE and different ranks, and that none has ended: NCCL waits for the last. Then whether the hosts reach each other's address there (ip -br address; nc -vz ADDRESS PORT): no firewall, and NCCL_SOCKET_IFNAME set to = followed by the interface that reaches all of them."
 )
 
+// mendedHangs is a version of NCCL since which its release notes tell of few hangs that it mends.
+var mendedHangs = env.Version{Major: 2, Minor: 18, Patch: 5}
+
 // hanging says what to suspect if a job hangs whose log has no error: nothing else is in it then. Where the log ends tells.
 func (l *logged) hanging() {
 	if l.moved || l.strangers > 0 || len(l.order) == 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
@@ -27,6 +30,9 @@ func (l *logged) hanging() {
 	}
 	several := len(l.order) != 1 || l.hosts[l.order[0]].remote
 	say := func(line int, summary, wrong, costs, instead string) {
+		if l.version.Known() && l.version.Before(mendedHangs) {
+			instead += fmt.Sprintf(" NCCL %s is old: see whether a newer one hangs, too.", l.version)
+		}
 		bad := env.Note
 		if l.stuck > 0 {
 			bad = env.Warning
@@ -39,35 +45,35 @@ func (l *logged) hanging() {
 	}
 	h := l.hosts[l.order[0]]
 	switch {
-	case l.ready && !several && l.direct > 0:
+	case !several && l.direct > 0:
 		say(l.direct, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
-	case l.ready && several && l.remoteAt > 0:
+	case several && l.remoteAt > 0:
 		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts (via NET), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, packets of RDMA are often lost on the way, GPUDirect RDMA does not arrive, or a rank does not take part.", tryHosts)
 	case !l.ready && h.oob != "" && (l.stuck > 0 || l.begun):
 		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address.", tryMeet)
 	}
 }
 
-var (
-	// hangs are words for a job that neither goes on nor fails.
-	hangs = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`)
-	})
-	// withRanks is what a text has about programs with several ranks.
-	withRanks = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`)
-	})
-	// withHosts is what a text has about several hosts.
-	withHosts = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)multi[- ]?nodes?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`)
-	})
-)
+// hangWords are expressions for what a text tells of a hang.
+type hangWords struct {
+	hangs     *regexp.Regexp // words for a job that neither goes on nor fails
+	withRanks *regexp.Regexp // what a text has about programs with several ranks
+	withHosts *regexp.Regexp // what a text has about several hosts
+}
+
+var hanging = sync.OnceValue(func() hangWords {
+	return hangWords{
+		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
+		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
+		withHosts: regexp.MustCompile(`(?i)multi[- ]?nodes?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
+	}
+})
 
 // tells returns the first line of prose that tells of a hang; 0: none does.
 func tells(text string, skip func(number int) bool) int {
 	number := 0
 	for line := range strings.Lines(text) {
-		if number++; !skip(number) && hangs().MatchString(line) && !anyOf(line, printers) {
+		if number++; !skip(number) && hanging().hangs.MatchString(line) && !anyOf(line, printers) {
 			return number
 		}
 	}
@@ -77,13 +83,13 @@ func tells(text string, skip func(number int) bool) int {
 // onlyTold reports a hang that a text tells of, if nothing in it shows an error.
 func (s *script) onlyTold(line int, text string) {
 	tryFirst := ""
-	if line == 0 || len(s.helped) > 0 || !withRanks().MatchString(text) || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
+	if line == 0 || len(s.helped) > 0 || !hanging().withRanks.MatchString(text) || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
 		return
 	}
 	if strings.Contains(text, "mpirun") {
 		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}
-	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && withHosts().MatchString(text) {
+	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
 		return
 	}

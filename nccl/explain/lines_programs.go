@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 const (
@@ -130,9 +132,14 @@ const (
 	otherHosts  = "Between hosts set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all of them, and open TCP between them; NCCL_IB_DISABLE=1 shows whether it is RDMA (then ulimit -l in the job, and the NIC's GIDs)."
 )
 
+// onWSL is the first version of NCCL that finds the GPUs on WSL 2 (release notes of 2.10.3).
+var onWSL = env.Version{Major: 2, Minor: 10, Patch: 3}
+
 // explainSystem says more of a failed call of the system where the log shows whether the job has one host.
 func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 	switch several := len(l.order) > 1; {
+	case l.wsl && l.version.Known() && l.version.Before(onWSL):
+		return "", fmt.Sprintf("The text speaks of WSL, where PCI devices have no place in /sys, and NCCL %s stops for that: it is mended from 2.10.3 on.", l.version), "Install a PyTorch with NCCL 2.10.3 or later (torch.cuda.nccl.version()). If it fails then, too: " + fullShared + " " + askNCCL
 	case l.nodes == 1 || l.asked == 1 && !several:
 		return "", "A call of the system or of a library failed on this rank. On one host that is mostly a full /dev/shm (a container has 64 MiB), an interface without an address (NCCL_SOCKET_IFNAME), or a limit of open files or memory.", fullShared + " " + askNCCL
 	case several || l.asked > 1:

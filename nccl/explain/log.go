@@ -44,6 +44,7 @@ type logged struct {
 	startsAt     int                 // line of the last
 	pkeyAt       int                 // line of a test of RDMA with another partition key than the first
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
+	wsl          bool                // it speaks of Windows' subsystem for Linux
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
 	provider     bool                // a plugin has selected a provider of libfabric
@@ -258,7 +259,7 @@ func (l *logged) tries(number int, message string) {
 		l.remoteAt = number
 	}
 	l.moved = l.moved || strings.Contains(message, "Destroy COMPLETE")
-	l.begun = l.begun || strings.HasSuffix(message, "Init START")
+	l.begun = l.begun || strings.HasSuffix(message, "Init START") || strings.HasPrefix(message, "Trees [") || strings.HasPrefix(message, "Ring ") /* –2.4 */
 	l.ready = (l.ready || strings.Contains(message, "Init COMPLETE") && field(message, "nranks") != "1") && !strings.Contains(message, "Destroy COMPLETE")
 	switch {
 	case again && (strings.Contains(attempt, "onnect to") || strings.Contains(attempt, "connect returned") || strings.Contains(attempt, "ibv_modify_qp failed")):

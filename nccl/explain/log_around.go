@@ -167,6 +167,7 @@ func (l *logged) background(number int, line string) {
 	if at := driverBranch().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
+	l.wsl = l.wsl || strings.Contains(line, "WSL") || strings.Contains(line, "microsoft-standard") || strings.Contains(line, "wsl2")
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "ROCM", "(rocm)", "MI250X", "MI300X", "MI325X", "MI355X"})
 	if l.unlocked == 0 && (unlocked().MatchString(line) || strings.Contains(l.previous, "ulimit -l") && strings.TrimSpace(line) == "unlimited") {

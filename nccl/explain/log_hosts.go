@@ -110,7 +110,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "comm ") && strings.Contains(m, " nNodes "):
 		n, _ := strconv.Atoi(field(m, "nNodes"))
 		l.nodes = max(l.nodes, n)
-	case strings.Contains(m, " nranks ") && (strings.Contains(m, " commId ") /* 2.18.1– */ || strings.HasSuffix(strings.TrimSpace(m), "Init COMPLETE")):
+	case strings.Contains(m, " nranks ") && (strings.Contains(m, " commId ") /* 2.18.1– */ || strings.HasPrefix(m, "comm 0x")):
 		l.joins(field(m, "commId"), field(m, "rank"), field(m, "nranks"))
 	case strings.Contains(m, " set by environment to "):
 		name, value, _ := strings.Cut(m, " set by environment to ")

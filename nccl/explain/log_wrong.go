@@ -305,6 +305,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 			return "", fmt.Sprintf("Ranks %s and %s waited in %s with different sizes: %s and %s elements. If they are in one process group, the program is the reason, and not the network: they do not make the same collectives, or have tensors of different shapes.", ranks[0], rank, in, size, l.sizes[rank]), slowest
 		}
 	}
+	if l.sizes[ranks[0]] == "1" && strings.HasPrefix(in, "ALLREDUCE") {
+		costs += " An all-reduce of one element is mostly a barrier (PyTorch makes it so), or a loss or a flag: this rank came there, and waits for others that load, save or evaluate, or that have ended."
+	}
 	_, number, _ := strings.Cut(in, " number ")
 	switch n, err := strconv.Atoi(number); {
 	case err != nil:

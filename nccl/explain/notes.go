@@ -23,7 +23,7 @@ func (s *script) prose(text string, kind Kind) {
 		s.limits(number, line, text)
 		s.mounted(number, line)
 		if kind == Notes || kind == Commands || kind == Log {
-			if setsDirect().MatchString(line) {
+			if said().setsDirect.MatchString(line) {
 				s.cured(number, previous+line)
 			}
 			s.cured(number, line)
@@ -33,7 +33,7 @@ func (s *script) prose(text string, kind Kind) {
 		}
 		switch text := strings.Trim(line, ":`. \t\r\n"); {
 		case text == "" || text == "bash" || text == "shell" || text == "sh": // a fence
-		case previous != "" && leads().MatchString(text):
+		case previous != "" && said().leads.MatchString(text):
 			previous += text + " "
 		default:
 			previous = text + " "

@@ -23,6 +23,7 @@ type tables struct {
 	listed    int            // the latest heading of ibv_devices that no device has followed
 	devices   []device       // of ibdev2netdev
 	rules     map[string]int // of ip rule: table -> line
+	asked     bool           // setpci asks for bridges' registers of access control, whose values follow
 	validates int            // line of lspci with access control that does not redirect
 	redirect  int            // first line of lspci with access control that redirects
 	links     []link         // of ifconfig and ip
@@ -60,6 +61,12 @@ type device struct {
 // maxPins limits the indexes of GIDs that are judged.
 const maxPins = 8
 
+// Bits of the control register of access control services (PCI_ACS_RR and PCI_ACS_CR in linux/pci_regs.h).
+const (
+	requestRedirect    = 0x04
+	completionRedirect = 0x08
+)
+
 // maxRows limits the rows of each table.
 const maxRows = 1 << 14
 
@@ -74,6 +81,14 @@ func (t *tables) line(number int, line string) class {
 		return rowLine
 	}
 	t.resource(number, line)
+	if t.asked = t.asked || strings.Contains(line, "setpci") && (strings.Contains(line, "f2a.w") || strings.Contains(line, "ECAP_ACS")) && !strings.Contains(line, ".w="); t.asked && len(fields) == 1 && len(line) == 4 {
+		if control, err := strconv.ParseUint(line, 16, 16); err == nil {
+			if control&(requestRedirect|completionRedirect) != 0 && t.redirect == 0 {
+				t.redirect = number
+			}
+			return rowLine
+		}
+	}
 	if len(fields) < 2 {
 		return other
 	}
@@ -187,7 +202,7 @@ func (t *tables) finish(r *reading, all []setting) {
 		r.topology(strings.Join(t.topology, "\n"))
 	}
 	if t.redirect > 0 {
-		r.say(t.redirect, env.Warning, "PCI access control redirects", "lspci shows ReqRedir+: a bridge sends requests between devices through the root complex.", "GPUDirect between a GPU and a NIC below it is slow, or fails with status 4.", "On bare metal, disable ACS of these bridges in the firmware or with setpci; a virtual machine needs it.")
+		r.say(t.redirect, env.Warning, "PCI access control redirects", "A bridge has redirection on (ReqRedir+ of lspci, bits 2 and 3 of its register): it sends requests between devices through the root complex.", "GPUs below it that reach each other directly hang or are slow, and GPUDirect between a GPU and a NIC is slow, or fails with status 4.", "On bare metal, disable ACS of these bridges in the firmware or with setpci; a virtual machine needs it.")
 	}
 	if t.redirect == 0 && t.validates > 0 {
 		r.say(t.validates, env.Note, "PCI access control is on", "lspci shows SrcValid+ and no ReqRedir+: a bridge checks who asks, and redirects nothing.", "By itself that does not keep GPUs from each other. Control that the firmware turns on in full makes them hang or slow.", "If GPUs hang while they reach each other directly (NCCL_P2P_DISABLE=1 helps), disable ACS of these bridges in the firmware or with setpci.")
