@@ -80,12 +80,53 @@ func tells(text string, skip func(number int) bool) int {
 	return 0
 }
 
+// stages are lines of programs after which ranks first meet, or first exchange data: a log that ends there is often that of a job that hangs.
+var stages = []struct{ form, at, instead string }{
+	// vLLM, SGLang, Lightning, DDP of PyTorch
+	{"is using nccl==", "makes NCCL's communicator and its first collective", tryHost},
+	{"Init nccl begin", "makes NCCL's communicator and its first collective", tryHost},
+	{"All distributed processes registered", "has met the others, and begins with collectives", tryHost},
+	{"Reducer buckets have been rebuilt", "has done its first step, and waits for the gradients of the others", tryHost},
+	{"Init torch distributed begin", "waits for the other ranks", tryMeet},
+	{"distributed_init_method=", "waits for the other ranks", tryMeet},
+}
+
+// lastLines is how many lines at the end of a log tell where it ends: people write a remark below it.
+const lastLines = 3
+
+// endsAt returns the place where the log of a program ends, by its last lines that say anything; 0: they are no stage.
+func endsAt(text string) (line int, at, instead string) {
+	text = strings.TrimRight(text, " \t\r\n")
+	number, left := strings.Count(text, "\n")+1, lastLines
+	for left > 0 && text != "" {
+		begin := strings.LastIndexByte(text, '\n') + 1
+		l := text[begin:]
+		text = text[:max(0, begin-1)]
+		for _, s := range stages {
+			if strings.Contains(l, s.form) {
+				return number, s.at, s.instead
+			}
+		}
+		if number--; strings.Trim(l, "`.> \t\r") != "" {
+			left--
+		}
+	}
+	return 0, "", ""
+}
+
 // onlyTold reports a hang that a text tells of, if nothing in it shows an error.
 func (s *script) onlyTold(line int, text string) {
-	tryFirst := ""
-	if line == 0 || len(s.helped) > 0 || !hanging().withRanks.MatchString(text) || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
 		return
 	}
+	if end, at, instead := endsAt(text); end > 0 {
+		s.say(end, env.Warning, "The log ends where ranks begin to exchange data", "There the program "+at+".", "If it goes no further, it hangs: with several ranks on one host mostly because direct access between GPUs does not work, otherwise because a rank is missing or not reached.", instead)
+		return
+	}
+	if line == 0 || !hanging().withRanks.MatchString(text) {
+		return
+	}
+	tryFirst := ""
 	if strings.Contains(text, "mpirun") {
 		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}

@@ -40,6 +40,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.txt", "NCCL_DEBUG=INFO\n\npython a.py\n", "", "Not exported"},
 		{"a.sh", "export NCCL_DEBUG=INFO\nsudo torchrun a.py\n", "line 2: warning: NCCL_DEBUG sudo removes it", ""},
 		{"a.sh", "export NCCL_DEBUG=INFO\nsudo -E torchrun a.py\nsudo sysctl -w a=1\n", "", "sudo removes"},
+		{"a.txt", "My script:\n#!/bin/bash\n#SBATCH -N 2\nsrun python a.py\n", "", "does not read"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH -N 2\n# a\nmodule load cuda\n#SBATCH --ntasks-per-node=8\nsrun python a.py\n", "line 5: error:  Slurm does not read the option", ""},
 		{"a.sbatch", "#!/bin/bash\n\n#SBATCH -N 2\n# a\n#SBATCH --ntasks-per-node=8\nsrun python a.py\n##SBATCH -p a\n", "", "Slurm does not read"},
 		{"a.sh", "docker run --ipc=host vllm/vllm-openai --model m --tensor-parallel-size 2\n", "line 1: warning:  The container has no GPUs", ""},

@@ -258,11 +258,14 @@ func (r *reading) document(name, text string) Kind {
 		s.sharing(rest.String(), kind)
 	}
 	l.settings = append(l.settings, s.sets...)
-	if !script && slices.Contains([]Kind{Log, Commands, Notes, Traceback}, kind) {
+	told := !script && slices.Contains([]Kind{Log, Commands, Notes, Traceback}, kind)
+	if told {
 		l.stuck = tells(rest.String(), func(number int) bool { return r.classes[number] != other })
 	}
 	l.finish()
-	s.onlyTold(l.stuck, text)
+	if told {
+		s.onlyTold(l.stuck, text)
+	}
 	if !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity == env.Error }) { // else the traces are its consequence
 		for _, line := range l.traces {
 			r.mark(line, unknown)

@@ -69,6 +69,8 @@ func (s *script) ignored(text string) {
 	for line := range strings.Lines(text) {
 		number++
 		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "#!"): // what a paste has above is not of the script
+			begun = 0
 		case strings.HasPrefix(line, "#SBATCH ") && begun > 0:
 			s.say(number, env.Error, "Slurm does not read the option", fmt.Sprintf("It stands below line %d, which is a command.", begun), "sbatch reads the lines of #SBATCH before the first command alone: the job starts without this one, often with other numbers of tasks or GPUs.", "Move all lines of #SBATCH to the top, below #!.")
 			return
