@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type Scheduler interface {
 	Drain(ctx context.Context, reasons map[string]string, waiting func(jobs []string)) error
 	// Resume gives the hosts that Drain took back to jobs. Others, and those that somebody has drained meanwhile, stay as they are.
 	Resume(ctx context.Context, hosts []string) error
+	// Keep leaves hosts that Drain took without jobs, each with a reason that says why.
+	Keep(ctx context.Context, reasons map[string]string) error
 }
 
 // disturbs reports whether a host's actions can touch the traffic of a job: all do that change the running host. Files for the next boot
@@ -128,7 +131,7 @@ func (r *run) stopped(done []HostOutcome, rest [][]string) string {
 	return fmt.Sprintf("! stopped at %s%s. Plan again to see what remains", r.wave, strings.Join(append([]string{""}, says...), "; "))
 }
 
-// drained drains hosts, does something, and gives them back.
+// drained drains hosts, does something, and gives them back, but those that it leaves half-changed.
 func (r *run) drained(ctx context.Context, hosts []string, do func() (Ending, error)) (ending Ending, err error) {
 	scheduler, reasons := r.s.Options.Scheduler, map[string]string{}
 	for _, h := range r.p.Hosts {
@@ -151,11 +154,29 @@ func (r *run) drained(ctx context.Context, hosts []string, do func() (Ending, er
 		return Failed, fmt.Errorf("not changed: %s, because %w", planner.Names(hosts), err)
 	}
 	defer func() {
-		if back := scheduler.Resume(context.WithoutCancel(ctx), hosts); back != nil {
+		ctx, sick := context.WithoutCancel(ctx), r.halfChanged(hosts)
+		sound := slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return sick[h] != "" })
+		back := scheduler.Resume(ctx, sound)
+		if len(sick) > 0 {
+			r.e.Warn("! not given back to jobs: %s", planner.Names(slices.Sorted(maps.Keys(sick))))
+			back = errors.Join(back, scheduler.Keep(ctx, sick))
+		}
+		if back != nil {
 			ending, err = max(ending, Failed), errors.Join(err, back)
 		}
 	}()
 	return do()
+}
+
+// halfChanged returns why no job may start on some of the hosts: what was begun there is neither committed nor reverted, as far as is known.
+func (r *run) halfChanged(hosts []string) map[string]string {
+	out := map[string]string{}
+	for _, o := range r.report.Outcomes {
+		if slices.Contains(hosts, o.Host) && (o.Fate == Lost || o.Fate == RevertFailed) {
+			out[o.Host] = fmt.Sprintf("fabricform %s %s by %s left it half-changed: %s", r.report.Command, r.id, r.s.Options.User, o.Why)
+		}
+	}
+	return out
 }
 
 // reason says in the words of the plan why a host is drained.

@@ -38,6 +38,13 @@ func (c *cluster) Resume(_ context.Context, hosts []string) error {
 	return nil
 }
 
+func (c *cluster) Keep(_ context.Context, reasons map[string]string) error {
+	for host, reason := range reasons {
+		c.said = append(c.said, "keep "+host+": "+reason)
+	}
+	return nil
+}
+
 // drainable is a run on hosts of a cluster, in a ring of links; host f is reached by SSH.
 func drainable(c *cluster, wave int) *run {
 	f := &fabric.Fabric{}
@@ -110,6 +117,21 @@ func TestDrainedHostsAreGivenBack(t *testing.T) {
 		if ending != refused.want || (err == nil) != (refused.want == HostsUnreachable) || len(c.said) != 1 {
 			t.Errorf("%v: %v, %v, %q", refused.err, ending, err, c.said)
 		}
+	}
+}
+
+// TestHalfChangedHostsGetNoJobs: a host whose revert failed, or which does not answer, stays drained with a reason that says so.
+func TestHalfChangedHostsGetNoJobs(t *testing.T) {
+	c := &cluster{}
+	r := drainable(c, 3)
+	if _, err := r.drained(t.Context(), []string{"a", "c"}, func() (Ending, error) {
+		r.report.Outcomes, c.said = []HostOutcome{{Host: "a", Fate: RevertFailed, Why: "b0 is gone"}, {Host: "c", Fate: Reverted}}, nil
+		return OutcomeUnknown, nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if got, want := strings.Join(c.said, "\n"), "resume c\nkeep a: fabricform apply 1 by ann@login left it half-changed: b0 is gone"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

@@ -284,6 +284,7 @@ func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[
 			return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, RollBack: true,
 				Foreign: o.Foreign, Digest: shown[host].Digest}
 		})
+		r.report.Outcomes = sorted(fates)
 		return Done, err
 	}
 	if hosts := slices.Concat(r.drainWaves()...); len(hosts) > 0 { // all at once: a transaction is rolled back on all of its hosts

@@ -144,7 +144,19 @@ func TestTheTimerAppliesOnlyWhatIsSigned(t *testing.T) {
 	c.commit(6000, "anna")
 	c.timer(0, "applying its plan")
 	c.mtu(6000)
+	// A host that is away keeps nothing of the other one waiting.
+	addr := c.addr["b"]
+	c.addr["b"] = "127.0.0.9"
+	c.commit(7000, "anna")
+	c.timer(4, "hosts that were not read are left out", "b: unreachable", "applying its plan", "✓ a.nic.rail0")
+	if said := c.timer(4, "hosts that were not read are left out"); strings.Contains(said, "applying") {
+		t.Error("there was nothing to apply")
+	}
+	c.addr["b"] = addr
+	c.commit(7000, "anna")
+	c.timer(0, "✓ b.nic.rail0")
+	c.mtu(7000)
 	c.git("git reset -q --hard old")
-	c.timer(3, "it does not come after ", "6000 → 4000")
-	c.mtu(6000)
+	c.timer(3, "it does not come after ", "7000 → 4000")
+	c.mtu(7000)
 }

@@ -162,14 +162,18 @@ func TestSlurmHealth(t *testing.T) {
 		c.on(t, n.name, "", `sed -i '/HealthCheck/d' /etc/slurm/slurm.conf; echo Prolog=/var/prolog >> /etc/slurm/slurm.conf`)
 	}
 	c.on(t, "a", "", "scontrol reconfigure")
-	const job = "setpriv --reuid=64123 --regid=64123 --clear-groups timeout 60 srun --chdir=/ --nodelist=b "
+	const job = "setpriv --reuid=64123 --regid=64123 --clear-groups timeout 60 srun --chdir=/ --nodelist="
 	for _, n := range slurmNodes {
 		c.on(t, n.name, "", "useradd -u 64123 job")
 	}
-	c.on(t, "a", "", job+"true")
+	c.on(t, "a", "", job+"b true")
+	c.on(t, "d", "#!/bin/sh\nkill -SEGV $$\n", "cat > /var/broken; chmod 755 /var/broken; mv /var/broken /var/fabricform")
+	c.on(t, "a", "", job+"d true") // a release that crashes keeps no job away
+	c.on(t, "d", "", "rm /var/fabricform")
+	c.on(t, "a", "", job+"d true")
 	differ("b", "ib0")
 	c.on(t, "a", "", "timeout 60 srun --nodelist=b true") // root's
-	c.on(t, "a", "", job+"true && exit 1; exit 0")
+	c.on(t, "a", "", job+"b true && exit 1; exit 0")
 	c.until(t, "b", "drained Prolog error")
 	repair("b", "ib0")
 

@@ -34,6 +34,10 @@ func (c *checker) checkQoS(q *QoS) {
 	if q.CNPDSCP != nil && (q.ECN == nil || !*q.ECN) {
 		c.errorf(q.At("cnp_dscp"), "CNP without ECN", "qos %s has cnp_dscp, but no packet is answered by a CNP without ECN. Set ecn = true.", q.Name)
 	}
+	if q.CNPDSCP != nil && q.DSCP != nil && *q.CNPDSCP == *q.DSCP {
+		c.warnf(q.At("cnp_dscp"), "CNPs in the class that they slow down", "qos %s has %d as dscp and as cnp_dscp, so that congestion notifications wait "+
+			"behind the traffic, and are paused with it. Most NICs use cnp_dscp = 48.", q.Name, *q.DSCP)
+	}
 	if q.RDMACM != nil && *q.RDMACM && q.DSCP == nil {
 		c.errorf(q.At("rdma_cm"), "Class without a DSCP", "rdma_cm gives the DSCP of qos %s to connections, and it has none. Set dscp.", q.Name)
 	}

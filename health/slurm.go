@@ -36,9 +36,11 @@ func (s Slurm) Tell(ctx context.Context, v, last *Verdict) (said string, told bo
 	ours := strings.HasPrefix(node.reason, reasonPrefix)
 	switch {
 	case v.State == Healthy && node.drained && ours:
-		return "resumed node " + s.Node, true, s.update(ctx, "State=RESUME")
+		return "resumed node " + s.Node, true, s.update(ctx, "State=UNDRAIN")
 	case v.State == Healthy:
 		return "", true, nil
+	case node.down:
+		return fmt.Sprintf("node %s is down (%s), and is left as it is", s.Node, node.reason), false, nil
 	case node.drained && !ours:
 		return fmt.Sprintf("node %s is already drained, by somebody else (%s), and is left as it is", s.Node, node.reason), true, nil
 	case node.drained:
@@ -76,7 +78,7 @@ func (s Slurm) drain(ctx context.Context, n slurmNode, v *Verdict) (said string,
 			return cmp.Or(strings.Compare(a.since, b.since), strings.Compare(a.name, b.name))
 		})
 		if rank := slices.IndexFunc(drained[p], func(d slurmNode) bool { return d.name == s.Node }); rank >= s.MaxDrained {
-			return s.full(p, rank) + ": resumed", false, s.update(ctx, "State=RESUME")
+			return s.full(p, rank) + ": resumed", false, s.update(ctx, "State=UNDRAIN")
 		}
 	}
 	return "drained node " + s.Node, true, nil
@@ -91,6 +93,7 @@ type slurmNode struct {
 	name       string
 	partitions []string
 	drained    bool
+	down       bool   // and not drained: a drain would replace the reason
 	since      string // of the reason, in Slurm's format, which sorts by time
 	reason     string
 }
@@ -108,6 +111,7 @@ func (s Slurm) node(ctx context.Context) (n slurmNode, err error) {
 		}
 		n.partitions = append(n.partitions, fields[0])
 		n.drained = n.drained || strings.HasPrefix(fields[1], "drain") // drained, draining, and a * or other mark after it
+		n.down = n.down || strings.HasPrefix(fields[1], "down")
 		n.reason = fields[2]
 	}
 	if len(n.partitions) == 0 {

@@ -32,7 +32,7 @@ func (f *fakeSlurm) run(_ context.Context, program string, args ...string) (stri
 	}
 	if program == "scontrol" {
 		n := f.nodes[strings.TrimPrefix(args[1], "NodeName=")]
-		if args[2] == "State=RESUME" {
+		if args[2] == "State=UNDRAIN" {
 			n.state, n.reason = "idle", "none"
 			return "", nil
 		}
@@ -94,6 +94,7 @@ func TestTell(t *testing.T) {
 		"drained by another":          {v: ill, last: well, state: "drained", reason: "memory", after: "drained memory", told: true},
 		"repaired, drained by others": {v: well, last: ill, state: "drained", reason: "memory", after: "drained memory", told: true},
 		"drained by an apply":         {v: well, last: ill, state: "drained", reason: "fabricform: apply", after: "drained fabricform: apply", told: true},
+		"down by another":             {v: ill, last: well, state: "down*", reason: "bad PSU", after: "down* bad PSU"},
 		"down with our reason":        {v: well, last: ill, state: "down", reason: reason, after: "down " + reason, told: true},
 	} {
 		f := cluster("a")

@@ -71,8 +71,10 @@ func Roundtrip(s fabric.Span) Range {
 	return Range{math.Max(fibre, rtt-jitter), math.Max(fibre, rtt+jitter)}
 }
 
-// Long reports whether the files declare the way so long that collectives over it wait for the distance.
-func (s Segment) Long() bool { return Roundtrip(s.Span).Low > Far.Seconds() }
+// Long reports whether the files declare the way so long that collectives over it wait for the distance. Jitter makes no way shorter.
+func (s Segment) Long() bool {
+	return Fibre(s.Span.DistanceKm).Value.Low > Far.Seconds() || s.Span.RTT != nil && *s.Span.RTT > Far
+}
 
 // Path returns what the files say about the way.
 func (s Segment) Path(f *fabric.Fabric) Path {
@@ -194,6 +196,12 @@ func Check(f *fabric.Fabric) (out []fabric.Problem) {
 			out = append(out, checker{f, s}.check()...)
 		}
 	}
+	for _, w := range f.Workloads {
+		if !w.Invalid && w.Ranks > 0 && w.Ranks < w.Sites {
+			out = append(out, problem(fabric.Error, w.At("ranks"), "Site without a rank",
+				"Workload %s has %d ranks in all its %d sites together, so that a site would have none. Correct ranks or sites.", w.Name, w.Ranks, w.Sites))
+		}
+	}
 	return append(out, unused(f.Workloads, all)...)
 }
 
@@ -253,6 +261,11 @@ func (c checker) check() (out []fabric.Problem) {
 			"%s has rtt = %s, but light needs %s there and back: %s (%s). Set rtt to at least that, or correct distance_km.", c.Title, *span.RTT,
 			fibre.Text(), fibre.Numbers, fibre.Source))
 	}
+	if span.RTT != nil && span.Jitter != nil && *span.Jitter >= *span.RTT {
+		out = append(out, problem(fabric.Error, c.Block.At("jitter"), "Jitter as long as the round trip",
+			"%s has rtt = %s and jitter = %s, by which an answer would come before its question. Jitter is how much longer or shorter single round trips are: "+
+				"correct it, or rtt.", c.Title, *span.RTT, *span.Jitter))
+	}
 	if limit := c.Ping.MaxRTT; limit != nil && rtt.Low > limit.Seconds() {
 		out = append(out, problem(fabric.Error, c.Block.Pos, "Round trip cannot be within max_rtt",
 			"%s has max_rtt = %s, but its round trip takes %s by the declared distance. Set max_rtt to at least %s, or correct rtt and distance_km.",
@@ -277,7 +290,7 @@ func (c checker) check() (out []fabric.Problem) {
 // twoSites warns about a long link of another role that is all there is between two groups of hosts with training links: a job of
 // all hosts, as render nccl writes it, would cross it unasked.
 func (c checker) twoSites(rtt Range) []fabric.Problem {
-	if c.Role == "training" || rtt.Low <= Far.Seconds() {
+	if c.Role == "training" || !c.Long() {
 		return nil
 	}
 	site := map[string]string{} // a host that trains, and the first host of its site
@@ -327,7 +340,7 @@ func (c checker) lossless(rtt Range) []fabric.Problem {
 	need, at := LosslessBuffer(c.Path(c.f)), c.Block.At("buffer_bytes")
 	has := c.Span.BufferBytes
 	switch {
-	case class == "" || rtt.Low <= Far.Seconds() || has != nil && *has >= need.Value.High:
+	case class == "" || !c.Long() || has != nil && *has >= need.Value.High:
 		return nil
 	case has != nil && *has < need.Value.Low:
 		return []fabric.Problem{problem(fabric.Error, at, "Buffer too small for a lossless class",
@@ -352,7 +365,7 @@ func (c checker) broken(w *fabric.Workload, b Bound) fabric.Problem {
 func (c checker) unasked(rtt Range) (out []fabric.Problem) {
 	const cure = "Every training step would wait for it. If no job is to cross it, give it another role, and render a job for each site with -host. Otherwise "
 	switch limit := c.Ping.MaxRTT; {
-	case rtt.Low > Far.Seconds():
+	case c.Long():
 		out = append(out, problem(fabric.Warning, c.Block.Pos, "Collectives over a wide area",
 			"%s has role \"training\", and its round trip takes %s. "+cure+"set max_step_seconds in a workload, by which it is judged.", c.Title, rtt.In(Seconds)))
 	case limit != nil && *limit > Far:

@@ -78,6 +78,15 @@ func TestRoundTripsAreNotUpsideDown(t *testing.T) {
 	}
 }
 
+// TestJitterHidesNoDistance: a way is as long as its round trips are in the mean.
+func TestJitterHidesNoDistance(t *testing.T) {
+	for jitter, want := range map[time.Duration]string{29500 * time.Microsecond: "Collectives over a wide area", 30 * time.Millisecond: "Jitter as long as the round trip"} {
+		if all := Check(trainingAcross(span(0, 30*time.Millisecond, jitter))); len(all) == 0 || all[0].Summary != want {
+			t.Errorf("%s: %+v", jitter, all)
+		}
+	}
+}
+
 // TestADeclaredBoundIsNoWarning: nobody can prove that it holds over NICs, whose windows are not published, so a warning would stay for good.
 func TestADeclaredBoundIsNoWarning(t *testing.T) {
 	w := &fabric.Workload{Name: "llm", Parameters: seconds(1e9), Precision: "bf16", Sites: 2, StepsPerSync: 1, MaxStepSeconds: seconds(60)}

@@ -15,7 +15,7 @@ import (
 
 // drain is a node that this run has drained.
 type drain struct {
-	node, reason string
+	host, node, reason string
 }
 
 // mostReason limits the text of a reason, in bytes: squeue and sinfo show it on one line.
@@ -59,7 +59,7 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 		if !ours || n.has("DRAIN") {
 			continue
 		}
-		d := drain{n.name, reasonText(reasons[to.Name], n.name)}
+		d := drain{to.Name, n.name, reasonText(reasons[to.Name], "if that run has ended", n.name)}
 		c.mu.Lock()
 		if c.drained == nil {
 			c.drained = map[string]drain{}
@@ -98,8 +98,8 @@ func roomFor(all nodes, targets map[string]transport.Target) error {
 	return nil
 }
 
-// reasonText returns a reason that says how to end it, in plain letters on one line: administrators read it in sinfo.
-func reasonText(reason, node string) string {
+// reasonText returns a reason that says when and how to end it, in plain letters on one line: administrators read it in sinfo.
+func reasonText(reason, when, node string) string {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || strings.ContainsRune("\"'`\\", r) {
 			return '?'
@@ -109,7 +109,7 @@ func reasonText(reason, node string) string {
 	if len(text) > mostReason {
 		text = text[:mostReason] + "..."
 	}
-	return text + "; if that run has ended: scontrol update nodename=" + node + " state=undrain"
+	return text + "; " + when + ": scontrol update nodename=" + node + " state=undrain"
 }
 
 // awaitIdle waits until the nodes have no job but our own.
@@ -148,6 +148,27 @@ func (c *Cluster) ours(job string) bool {
 
 // Resume resumes the nodes of hosts that Drain drained, unless they have another reason now: then they are somebody else's.
 func (c *Cluster) Resume(ctx context.Context, hosts []string) error {
+	return c.end(ctx, hosts, func(d drain) error {
+		if _, err := ask(ctx, "scontrol", "update", "NodeName="+d.node, "State=UNDRAIN"); err != nil {
+			return fmt.Errorf("resume node %s: %w; run scontrol update nodename=%s state=undrain", d.node, err, d.node)
+		}
+		return nil
+	})
+}
+
+// Keep leaves the nodes of hosts that Drain drained as they are, with another reason.
+func (c *Cluster) Keep(ctx context.Context, reasons map[string]string) error {
+	return c.end(ctx, sorted(reasons), func(d drain) error {
+		_, err := ask(ctx, "scontrol", "update", "NodeName="+d.node, "State=DRAIN", "Reason="+reasonText(reasons[d.host], "when it is repaired", d.node))
+		if err != nil {
+			return fmt.Errorf("change the reason of node %s: %w", d.node, err)
+		}
+		return nil
+	})
+}
+
+// end does something to each node that Drain drained for these hosts, unless it has another reason now, and forgets it.
+func (c *Cluster) end(ctx context.Context, hosts []string, do func(drain) error) error {
 	var mine []drain
 	c.mu.Lock()
 	for _, host := range hosts {
@@ -162,20 +183,16 @@ func (c *Cluster) Resume(ctx context.Context, hosts []string) error {
 	}
 	all, err := listNodes(ctx)
 	if err != nil {
-		return fmt.Errorf("resume %s: %w", mine[0].node, err)
+		return fmt.Errorf("end the drain of node %s: %w", mine[0].node, err)
 	}
 	var errs []error
 	for _, d := range mine {
-		n, _ := all.find(ctx, d.node)
-		if !n.has("DRAIN") {
-			continue
-		}
-		if n.reason != d.reason {
+		switch n, _ := all.find(ctx, d.node); {
+		case !n.has("DRAIN"):
+		case n.reason != d.reason:
 			errs = append(errs, fmt.Errorf("node %s stays drained: its reason is now %q", d.node, neutral(n.reason)))
-			continue
-		}
-		if _, err := ask(ctx, "scontrol", "update", "NodeName="+d.node, "State=UNDRAIN"); err != nil {
-			errs = append(errs, fmt.Errorf("resume node %s: %w; run scontrol update nodename=%s state=undrain", d.node, err, d.node))
+		default:
+			errs = append(errs, do(d))
 		}
 	}
 	return errors.Join(errs...)

@@ -57,14 +57,19 @@ func parseNodes(text string) ([]node, error) {
 		n.partitions = strings.Split(v["Partitions"], ",")
 		if _, reason, has := strings.Cut(line, " Reason="); has {
 			n.reason = strings.TrimSpace(reason)
-			if i := strings.LastIndex(n.reason, " ["); i > 0 && strings.HasSuffix(n.reason, "]") { // by whom and when
-				n.reason = n.reason[:i]
+			if by := reasonBy().FindStringIndex(n.reason); by != nil {
+				n.reason = n.reason[:by[0]] // a comment follows it
 			}
 		}
 		out = append(out, n)
 	}
 	return out, nil
 }
+
+// reasonBy matches who gave a reason and when, as slurm_sprint_node_table of Slurm's src/api/node_info.c prints it behind the reason.
+var reasonBy = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(` \[[^][ ]+@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\]`)
+})
 
 type nodes []node
 
@@ -180,7 +185,8 @@ func localAddress(to netip.Addr) (netip.Addr, error) {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), c.Close()
 }
 
-// controllers returns the addresses of the cluster's controllers, to which each slurmd must keep a way.
+// controllers returns the addresses of the cluster's controllers, to which each slurmd must keep a way. One that this machine cannot look up, or
+// knows by a loopback address only (Debian's installer writes 127.0.1.1 for the machine itself), is left out: helpers dial back to this machine.
 func controllers(ctx context.Context) (out []string, err error) {
 	text, err := ask(ctx, "scontrol", "show", "config")
 	if err != nil {
@@ -195,11 +201,10 @@ func controllers(ctx context.Context) (out []string, err error) {
 		if name, addr, has := strings.Cut(c.name, "("); has { // as slurm.conf writes it: NAME(ADDRESS)
 			c.name, c.addr = name, strings.TrimSuffix(addr, ")")
 		}
-		if err := c.resolve(ctx); err != nil {
-			return nil, err
-		}
-		for _, a := range c.addrs {
-			out = append(out, a.String())
+		if c.resolve(ctx) == nil {
+			for _, a := range c.addrs {
+				out = append(out, a.String())
+			}
 		}
 	}
 	return out, nil

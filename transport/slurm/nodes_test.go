@@ -29,6 +29,13 @@ func TestNodesAreRead(t *testing.T) {
 		n.reason != "fabricform apply 1 by root@a: nic.rail0 mtu is 1500, wanted 9000" {
 		t.Errorf("n1 is %+v", n)
 	}
+	// Slurm prints a node's comment and its extra text behind the reason.
+	const reason = "fabricform apply 1 by root@a: nic.n mtu"
+	for _, more := range []string{"", " Comment=rack 7", " Comment=by [ann@2026-01-02T03:04:05] Extra=x"} {
+		if n, err := parseNodes("NodeName=n1 State=IDLE+DRAIN Reason=" + reason + " [root@2026-11-27T17:00:00]" + more + "\n"); err != nil || n[0].reason != reason {
+			t.Errorf("%q: %+v, %v", more, n, err)
+		}
+	}
 	if !got[1].busy() || !got[2].silent() || got[3].has("IDLE") || got[3].name != "n4" || got[3].reason != "a fan State=IDLE NodeName=-x" {
 		t.Errorf("the others are %+v", got[1:])
 	}
@@ -93,7 +100,7 @@ func TestNoMoreNodesAreDrainedThanAllowed(t *testing.T) {
 }
 
 func TestReasonsArePlain(t *testing.T) {
-	got := reasonText("fabricform: mtu 1500 → 9000\x1b[31m\n\"'`"+strings.Repeat("x", 1000), "n1")
+	got := reasonText("fabricform: mtu 1500 → 9000\x1b[31m\n\"'`"+strings.Repeat("x", 1000), "if that run has ended", "n1")
 	if !strings.HasPrefix(got, "fabricform: mtu 1500 ? 9000?[31m????xxx") || !strings.HasSuffix(got, "x...; if that run has ended: scontrol update nodename=n1 state=undrain") ||
 		len(got) > mostReason+100 {
 		t.Error(got)

@@ -68,3 +68,10 @@ qos "cnp" {
 qos "-" {
   tclass = 160
 }
+
+qos "behind" {
+  dscp     = 40
+  priority = 5
+  ecn      = true
+  cnp_dscp = 40
+}

@@ -1,6 +1,8 @@
 # Bounds and workloads by which nothing is judged.
 workload "idle" {
   max_step_seconds = 8
+  ranks            = 3
+  sites            = 4
 }
 
 workload "llm" {
