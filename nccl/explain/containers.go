@@ -92,7 +92,15 @@ var lockedBytes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // containers checks that containers for RDMA get what it needs. Whether a job is for RDMA, the variables say that it sets
 // for it: a container for one host alone needs none of this.
+// quotedBool is a boolean of a pod (k8s.io/api/core/v1: PodSpec, SecurityContext) that is written as a text.
+var quotedBool = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\s*(?:- )?(hostNetwork|hostIPC|hostPID|shareProcessNamespace|privileged|allowPrivilegeEscalation|runAsNonRoot): *["'](?:true|false)["']`)
+})
+
 func (s *script) containers(text string, kind Kind) {
+	if at := quotedBool().FindStringSubmatchIndex(text); at != nil && kind == Kubernetes {
+		s.say(1+strings.Count(text[:at[2]], "\n"), env.Error, "Text instead of a boolean", fmt.Sprintf("The value of %s is quoted.", text[at[2]:at[3]]), "Kubernetes accepts only true and false there, and rejects the manifest.", "Write it without quotes.")
+	}
 	disabled := false
 	rdma := slices.ContainsFunc(s.sets, func(v setting) bool {
 		disabled = disabled || v.name == "NCCL_IB_DISABLE" && env.ParseNumber(v.value).Value != 0

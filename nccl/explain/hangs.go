@@ -49,7 +49,7 @@ func (l *logged) hanging() {
 		say(l.direct, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
 	case several && l.remoteAt > 0:
 		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts (via NET), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, packets of RDMA are often lost on the way, GPUDirect RDMA does not arrive, or a rank does not take part.", tryHosts)
-	case !l.ready && h.oob != "" && (l.stuck > 0 || l.begun):
+	case !l.ready && h.oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
 		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address.", tryMeet)
 	}
 }

@@ -25,6 +25,7 @@ type job struct {
 	first        bool      // a line is meant for the host with rank 0
 	elastic      bool      // torchrun or the like sets WORLD_SIZE itself
 	single       int       // line of an srun that starts a program of Python without saying how many tasks; 0: none
+	told         int       // line of a launcher that gives each process one local rank
 	lonely       []command // torchruns with --standalone that are told a number of hosts other than 1
 	unmet        []command // torchruns of several hosts without an address to meet at
 	sruns        bool      // srun starts the launchers, and not another script
@@ -156,6 +157,9 @@ func (j *job) learn(c command) {
 	}
 	j.processes(c)
 	j.starting(c)
+	if v, told := c.value("--local_rank", "--local-rank"); told && digits(v) && j.elastic && j.told == 0 {
+		j.told = c.line()
+	}
 	if nodes, told := c.value("--nnodes"); told && nodes != "1" && nodes != "1:1" && slices.Contains(c.texts(), "--standalone") && len(j.lonely) < maxFindings {
 		j.lonely = append(j.lonely, c)
 	}
@@ -440,6 +444,9 @@ func (s *script) jobs(text string, kind Kind) {
 	s.tooEarly(text)
 	s.processesFit()
 	s.nestedMPI()
+	if j.told > 0 && j.perHost != 1 {
+		s.say(j.told, env.Error, "Every process gets one local rank", "--local_rank stands in the launcher's line as a number.", "The launcher starts the same line for each process: all of them take that GPU and that rank, and the second finds the port of the first taken.", "Leave it out: torchrun sets LOCAL_RANK for each process, and torch.distributed.launch adds the option itself.")
+	}
 	for _, w := range j.ports {
 		if n, err := strconv.Atoi(w.text); err == nil && n > 1<<16-1 {
 			s.say(w.line, env.Error, "Not a TCP port", fmt.Sprintf("Port %d of the rendezvous: the largest is 65535.", n), "The launcher fails, or each process starts alone.", "Choose a free port between 1024 and 65535, the same on all hosts.")

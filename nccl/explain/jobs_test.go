@@ -40,6 +40,14 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.txt", "NCCL_DEBUG=INFO\n\npython a.py\n", "", "Not exported"},
 		{"a.sh", "export NCCL_DEBUG=INFO\nsudo torchrun a.py\n", "line 2: warning: NCCL_DEBUG sudo removes it", ""},
 		{"a.sh", "export NCCL_DEBUG=INFO\nsudo -E torchrun a.py\nsudo sysctl -w a=1\n", "", "sudo removes"},
+		{"a.txt", "torchrun --standalone --nnodes=1 --nproc_per_node=2 train.py --local_rank 0\n", "line 1: error:  Every process gets one local rank", ""}, // pytorch/pytorch/issues/85604
+		{"a.txt", "torchrun --nproc_per_node=1 train.py --local_rank 0\n", "", "one local rank"},
+		{"a.txt", "python train.py --local_rank 0\n", "", "one local rank"},
+		{"a.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: \"true\"\n", "line 4: error:  Text instead of a boolean", ""}, // kubeflow/mpi-operator/issues/219
+		{"a.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: true\n", "", "Text instead"},
+		{"a.py", "import torch\nimport torch.distributed as dist\ndist.init_process_group(backend=\"nccl\", rank=rank)\n", "line 3: warning:  The processes do not choose a GPU", ""}, // pytorch/pytorch/issues/46259
+		{"a.py", "import torch\ntorch.cuda.set_device(local_rank)\ndist.init_process_group(\"nccl\", rank=rank)\n", "", "do not choose"},
+		{"a.py", "import torch\ndist.init_process_group(\"gloo\", rank=rank)\n", "", "do not choose"},
 		{"a.txt", "My script:\n#!/bin/bash\n#SBATCH -N 2\nsrun python a.py\n", "", "does not read"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH -N 2\n# a\nmodule load cuda\n#SBATCH --ntasks-per-node=8\nsrun python a.py\n", "line 5: error:  Slurm does not read the option", ""},
 		{"a.sbatch", "#!/bin/bash\n\n#SBATCH -N 2\n# a\n#SBATCH --ntasks-per-node=8\nsrun python a.py\n##SBATCH -p a\n", "", "Slurm does not read"},

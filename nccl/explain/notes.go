@@ -45,6 +45,7 @@ func (s *script) prose(text string, kind Kind) {
 	if kind == Notes || kind == Python || kind == Commands || kind == Log {
 		s.ranks(text)
 		s.sameGPU(text)
+		s.noGPU(text)
 	}
 }
 
@@ -58,6 +59,25 @@ var (
 		return regexp.MustCompile(`(?i)local_?rank|CUDA_VISIBLE_DEVICES|% *(?:torch\.cuda\.device_count|n?gpus)|set_device\([^0)]`)
 	})
 )
+
+var (
+	// groupOfNCCL is a call that makes PyTorch's process group for NCCL.
+	groupOfNCCL = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`init_process_group\([^)]*["']nccl["']`)
+	})
+	// chosenGPU is what gives a process its GPU, for PyTorch itself, too.
+	chosenGPU = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`set_device\(|device_id *=|CUDA_VISIBLE_DEVICES|cuda\.device\(|device_ids *=`)
+	})
+)
+
+// noGPU reports a program of several processes that does not choose a GPU for PyTorch itself. Objects, barriers and what DDP sends first go
+// by the current GPU (torch/distributed/distributed_c10d.py).
+func (s *script) noGPU(text string) {
+	if at := groupOfNCCL().FindStringIndex(text); at != nil && strings.Contains(text, "import torch") && strings.Contains(text, "rank") && !chosenGPU().MatchString(text) {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The processes do not choose a GPU", "The program makes a process group for NCCL, and nothing in it sets the current GPU.", "Barriers, objects and what DDP sends first go by the current GPU, which is 0 in every process: with several processes on a host NCCL hangs, or finds two ranks on one GPU.", "Call torch.cuda.set_device(LOCAL_RANK) before init_process_group, or give it device_id, and DDP device_ids=[LOCAL_RANK].")
+	}
+}
 
 // sameGPU reports a program of several processes that takes the same GPU in each.
 func (s *script) sameGPU(text string) {
