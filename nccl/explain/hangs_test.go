@@ -58,6 +58,7 @@ func TestCures(t *testing.T) {
 		{"Resolved after setting NCCL_SOCKET_IFNAME=eth0\n", "NCCL chose another interface"},
 		{"Setting NCCL_NVLS_ENABLE=0 fixed it.\n", "NVLink SHARP (NVLS) cannot be set up"},
 		{"With NCCL_CUMEM_ENABLE=0 it works fine.\n", "CUDA's cuMem calls fail"},
+		{"It hangs with 2.23.4, NCCL_IB_GID_INDEX=7 works well.\n", "NCCL chose another GID"},
 		{"With NCCL_SHM_DISABLE=1 it works.\n", "Shared memory cannot be used"},
 		{"NCCL_SOCKET_IFNAME=eth0 does not help.\n", ""},
 		{"I tried NCCL_P2P_DISABLE=1, it still hangs. It works on another server.\n", ""},

@@ -46,6 +46,7 @@ func (s *script) prose(text string, kind Kind) {
 		s.ranks(text)
 		s.sameGPU(text)
 		s.noGPU(text)
+		s.partOfRanks(text)
 	}
 }
 
@@ -76,6 +77,44 @@ var (
 func (s *script) noGPU(text string) {
 	if at := groupOfNCCL().FindStringIndex(text); at != nil && strings.Contains(text, "import torch") && strings.Contains(text, "rank") && !chosenGPU().MatchString(text) {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The processes do not choose a GPU", "The program makes a process group for NCCL, and nothing in it sets the current GPU.", "Barriers, objects and what DDP sends first go by the current GPU, which is 0 in every process: with several processes on a host NCCL hangs, or finds two ranks on one GPU.", "Call torch.cuda.set_device(LOCAL_RANK) before init_process_group, or give it device_id, and DDP device_ids=[LOCAL_RANK].")
+	}
+}
+
+var (
+	// ofSomeRanks is a condition that holds on a part of the ranks.
+	ofSomeRanks = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s*if (?:\w+\.)*(?:(?:local_|global_)?rank|get_rank\(\)) *(==|!=) *\d+ *:|^\s*if (not )?(?:\w+\.)*is_(?:main|local_main)_process(?:\(\))? *:`)
+	})
+	// ofAllRanks is a call that returns when all ranks have made it.
+	ofAllRanks = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(?:dist|distributed|accelerator)\.(barrier|all_reduce|all_gather\w*|broadcast\w*|reduce|reduce_scatter\w*|gather\w*|scatter\w*|wait_for_everyone|save_state)\(`)
+	})
+)
+
+// partOfRanks reports a collective in a branch that only a part of the ranks takes. A barrier in both branches is none.
+func (s *script) partOfRanks(text string) {
+	number, inside, not := 0, -1, false // inside: the indentation of the condition
+	at, calls := 0, ""
+	var branches [2]bool
+	for line := range strings.Lines(text) {
+		number++
+		indent := len(line) - len(strings.TrimLeft(line, " \t"))
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if indent <= inside {
+			inside = -1
+		}
+		if found := ofSomeRanks().FindStringSubmatch(line); found != nil {
+			inside, not = indent, found[1] == "!=" || found[2] != ""
+		} else if call := ofAllRanks().FindStringSubmatch(line); call != nil && inside >= 0 {
+			if branches[map[bool]int{true: 1}[not]] = true; at == 0 {
+				at, calls = number, call[1]
+			}
+		}
+	}
+	if at > 0 && branches[0] != branches[1] {
+		s.say(at, env.Warning, "Not all ranks call a collective", calls+" stands in a branch that a part of the ranks takes.", "The ranks in it wait for the others, which never come, or meet them in another collective.", "Call it on all ranks, outside of the condition.")
 	}
 }
 
