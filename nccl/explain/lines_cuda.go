@@ -18,7 +18,7 @@ var sharing = []string{"Cuda failure 1 '", "Cuda failure 101 '", "Cuda failure 3
 var cudaMeanings = []*meaning{
 	// In these files the calls of the driver are those of cuMem.
 	{role: cause, summary: "CUDA's cuMem calls fail", costs: "The driver refuses memory that is made for sharing, as in some virtual machines and containers.", more: cuMem,
-		instead: "Set NCCL_CUMEM_ENABLE=0 to go without them, and update the driver.",
+		instead: "Set NCCL_CUMEM_ENABLE=0 on all ranks to go without them, and update the driver.",
 		forms:   inFiles([]string{"include/alloc.h", "transport/p2p.cc", "proxy.cc" /* 2.19.1– */, "allocator.cc" /* 2.24.3– */}, sharing...)},
 	{role: cause, summary: "Shared memory of CUDA cannot be used", costs: "NCCL 2.24 and later share host memory through CUDA, which these GPUs refuse.", instead: "Set NCCL_CUMEM_HOST_ENABLE=0: NCCL then uses /dev/shm.",
 		forms: inFiles([]string{"transport/shm.cc"}, append([]string{"Cuda failure 217 '" /* NVIDIA/nccl#1838 */}, sharing...)...)},
@@ -78,6 +78,12 @@ var cudaMeanings = []*meaning{
 			"make the legacy stream depend on a capturing blocking stream", "an event last recorded in a capturing stream", "terminate a thread-local capture sequence from another thread"}},
 	{role: symptom, summary: "A rank cannot open another rank's GPU memory", costs: "CUDA does not know the handle that the other rank sent: the two are not on one system, but have the same host name or NVLink clique, or they are in containers that do not see each other's processes and GPUs.",
 		instead: "Give each host its own name, and run the ranks of a host in one container or with --ipc=host and --pid=host. NCCL_P2P_DISABLE=1, and between hosts NCCL_MNNVL_ENABLE=0, show whether it is the reason.", forms: []string{"transport/p2p.cc:*'invalid resource handle'", "Ipc.cc:*'invalid resource handle'"}},
+	// NVIDIA/nccl#957, commit 43654587: these two lines, in these releases alone.
+	{role: cause, summary: "A bug of this NCCL", costs: "NCCL 2.18.1 to 2.18.5 and 2.19.1 use an address before it is copied. It is seen mostly under WSL.",
+		instead: "Upgrade NCCL to 2.18.6, or to 2.19.3 or later, which PyTorch 2.2 brings along.", forms: []string{"transport.cc:154 NCCL WARN Cuda failure 'invalid argument'" /* 2.18.1–2.19.1 */, "transport.cc:174 NCCL WARN Cuda failure 'invalid argument'" /* 2.18.1–2.19.1 */}},
+	// A failure without a number is one of the runtime: cudaIpcOpenMemHandle (2.9–2.30.7), which a rank calls that does not use cuMem.
+	{role: symptom, summary: "A rank cannot open another rank's GPU memory", costs: "CUDA does not take the handle that the other rank sent: that rank uses cuMem and this one does not (NCCL_CUMEM_ENABLE differs: vLLM and SGLang set it to 0 in their own processes), the two are in containers that do not see each other's processes and GPUs, or the driver cannot share memory between processes (WSL, a vGPU).",
+		instead: "Give all ranks of a communicator the same NCCL_CUMEM_ENABLE, also a trainer that sends weights to vLLM or SGLang. Otherwise run the ranks of a host in one container, or with --ipc=host and --pid=host; NCCL_P2P_DISABLE=1 goes without such handles.", forms: []string{"transport/p2p.cc:*Cuda failure 'invalid argument'"}},
 	{role: cause, summary: "A stream or handle is not valid", costs: "CUDA does not know this stream, event or handle: it was destroyed, or it belongs to another GPU or process than the communicator.",
 		instead: "Choose the GPU first (torch.cuda.set_device), use a communicator only with streams and tensors of its own GPU, and destroy them after it. This is a mistake in the program, not in the network.", forms: []string{"enqueue.cc:*'invalid resource handle'", "strongstream.cc:*'invalid resource handle'", "CUDA error: invalid resource handle"}},
 	{role: symptom, summary: "CUDA refuses to start a kernel", costs: "Something that the kernel needs is in a state that CUDA does not allow, mostly after an earlier error on this GPU, or on one whose memory it uses.", instead: "Look for the first Cuda failure of all ranks, and in dmesg for Xid lines.",
