@@ -48,7 +48,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.py", "import torch\nimport torch.distributed as dist\ndist.init_process_group(backend=\"nccl\", rank=rank)\n", "line 3: warning:  The processes do not choose a GPU", ""}, // pytorch/pytorch/issues/46259
 		{"a.py", "import torch\ntorch.cuda.set_device(local_rank)\ndist.init_process_group(\"nccl\", rank=rank)\n", "", "do not choose"},
 		{"a.py", "import torch\ndist.init_process_group(\"gloo\", rank=rank)\n", "", "do not choose"},
-		{"a.py", "if rank != 3:\n    torch.distributed.barrier()\nprint(rank)\n", "line 2: warning:  Not all ranks call a collective", ""}, // pytorch/pytorch/issues/138322
+		{"a.py", "if rank != 3:\n    torch.distributed.barrier()\nprint(rank)\n", "line 2: warning:  Not all ranks call a collective", ""},                 // pytorch/pytorch/issues/138322
 		{"a.py", "if accelerator.is_main_process:\n    a = 1\n\n    accelerator.save_state(a)\n", "line 4: warning:  Not all ranks call a collective", ""}, // declare-lab/nora/issues/8
 		{"a.py", "if rank != 0:\n    dist.barrier()\nload()\nif rank == 0:\n    dist.barrier()\n", "", "Not all ranks"},
 		{"a.py", "if rank == 0:\n    load()\ndist.barrier()\n", "", "Not all ranks"},

@@ -71,7 +71,7 @@ var cudaMeanings = []*meaning{
 		forms: []string{"Cannot re-initialize CUDA in forked subprocess", "can't create new processes if CUDA is already initialized"}},
 	{role: symptom, summary: "CUDA does not start in a process", more: explainStart, costs: "The process was forked from one that had used CUDA, or the driver does not work for it: after an update without a reboot, with a GPU that failed, or where the host lacks memory.",
 		instead: "See whether other programs with CUDA start on this host and GPU (nvidia-smi, dmesg). If they do, start ranks with spawn (multiprocessing.set_start_method(\"spawn\")) or torchrun. If they do not, reboot, or repair the driver.",
-		forms:   []string{"Cuda failure*'initialization error'", "CUDA error: initialization error"}},
+		forms:   []string{"Cuda failure*'initialization error'", "CUDA failure*'initialization error'", "CUDA error: initialization error"}},
 	{role: symptom, summary: "The capture of a CUDA graph failed", costs: "While a stream is captured, CUDA refuses calls that cannot be part of a graph, often of any thread: the first use of a communicator, memory, synchronization, or a watchdog that asks for an event.",
 		instead: "Run each collective once before the capture, capture with the mode thread_local (capture_error_mode in PyTorch), and use the same streams. The program without CUDA graphs (vLLM: --enforce-eager) shows whether it is the reason.",
 		forms: []string{"operation not permitted when stream is capturing", "operation failed due to a previous error during capture", "merge of separate capture sequences", "capture was not ended in the same stream as it began", "capturing stream has unjoined work", "dependency created on uncaptured work in another stream",

@@ -170,7 +170,7 @@ var codeMeanings = []*meaning{
 var resultMeanings = []*meaning{
 	{role: result, summary: "A rank ended with an error", costs: "Ray hands on the error of one of its workers.", instead: "Read the line that follows the stack, or the worker's own output: it names the error.", forms: []string{"RayTaskError", "because of an error raised in its creation task", "RaySystemError: "}},
 	{role: result, summary: "NCCL ended with an error", costs: "NCCL returned an error code.", instead: askNCCL,
-		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure*:", "Test failure", "DistBackendError", "Test CUDA failure", "NCCL operation*failed"}},
+		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure*:", "Test failure", "DistBackendError", "NCCL operation*failed"}},
 }
 
 // barred is the end of the barrier of init_process_group: how many processes should come, and how many have come.

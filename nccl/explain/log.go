@@ -164,7 +164,7 @@ func (l *logged) line(number int, line string) class {
 		}
 	case listed().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
 		return l.also(number, trimmed)
-	case strings.HasPrefix(trimmed, "NET/") && l.info(number, l.host(number, ""), strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)): // somebody has cut the beginning
+	case beheaded(trimmed) != "" && l.info(number, l.host(number, ""), beheaded(trimmed)):
 		return logLine
 	case strings.HasSuffix(trimmed, "Last error:") && !strings.HasPrefix(trimmed, "#"):
 		l.lastError, l.lastOf, l.spaced = true, of(line), blank
@@ -189,6 +189,17 @@ var dumped = sync.OnceValue(func() *regexp.Regexp {
 
 // listed is one of NCCL's interfaces, in a line of its own: "[1]br-05ab815fa14e:172.19.0.1<0>".
 var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`) })
+
+// beheaded is a line of NCCL's networks of which somebody has cut the beginning, or which is quoted in prose.
+func beheaded(trimmed string) string {
+	if _, quoted, found := strings.Cut(trimmed, "INFO NET/"); found {
+		trimmed = "NET/" + strings.TrimRight(quoted, "`. ")
+	}
+	if !strings.HasPrefix(trimmed, "NET/") {
+		return ""
+	}
+	return strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)
+}
 
 // also reads one more interface of the latest host.
 func (l *logged) also(number int, field string) class {
