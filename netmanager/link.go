@@ -109,7 +109,8 @@ func (l Link) linkLocal() string {
 
 // Egress returns the map of priorities that our udev rule sets, in the form of ip-link(8); "" if there is none.
 func (l Link) Egress() string {
-	if l.Device == nil || l.Device.VLAN == nil || !l.Written() || !l.Manager.MapsLost {
+	passed := l.Behind != nil && l.Behind.Behind.Passes
+	if l.Device == nil || l.Device.VLAN == nil || !l.Written() || !l.Manager.MapsLost || passed {
 		return ""
 	}
 	return strings.Join(egress(l.Device.VLAN, ":"), " ")

@@ -83,6 +83,8 @@ type Manager struct {
 	// Manage makes the manager manage a NIC, or release it until the next boot; nil if it never touches a NIC without a
 	// file.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
+	// Makes reports whether the manager itself has made that device, and removes it when it has no file for it any more; nil if it never does.
+	Makes func(context.Context, host.Reader, host.Link) bool
 	// Fences says that from the next boot on, the manager's files keep a manager with Manage away from their NICs.
 	Fences bool
 
@@ -110,6 +112,8 @@ type Behind struct {
 	KeepsAddresses bool
 	// NeedsMetric says that the manager's default metrics differ from the kernel's.
 	NeedsMetric bool
+	// Passes says that the front writes keys that it does not know into the manager's files as they are.
+	Passes bool
 	// EUI64Needs6 says that the manager accepts an address generation mode only for NICs with IPv6 addresses.
 	EUI64Needs6 bool
 }
@@ -120,6 +124,11 @@ func Lookup(name string) *Manager {
 		return All[i]
 	}
 	return nil
+}
+
+// Made reports whether a manager has made the device, and removes it when it has no file for it any more.
+func Made(ctx context.Context, r host.Reader, l host.Link) bool {
+	return slices.ContainsFunc(All, func(m *Manager) bool { return m.Makes != nil && m.Makes(ctx, r, l) })
 }
 
 // String returns the manager's name in messages.

@@ -160,6 +160,9 @@ func netplanDevice(l Link) string {
 	var b strings.Builder
 	if v := l.Device.VLAN; v != nil {
 		fmt.Fprintf(&b, "      id: %d\n      link: %s\n", v.ID, netplanID(*l.Lower))
+		if v.PriorityMap != nil && l.Behind.Behind.Passes { // NetworkManager resets the map to that of its profile
+			fmt.Fprintf(&b, "      networkmanager:\n        passthrough: {vlan.egress-priority-map: %q}\n", strings.Join(egress(v, ":"), ";"))
+		}
 		return b.String()
 	}
 	var ids []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,15 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	err = write(ctx, h, todo)
+	ls, err := links(snap, want)
+	if err != nil {
+		return err
+	}
+	var declared []string
+	for _, l := range ls {
+		declared = append(declared, l.Link.Name)
+	}
+	err = write(ctx, h, todo, declared)
 	if err == nil && len(todo) == 0 {
 		err = netmanager.Reload(ctx, h, unread(got), nil)
 	}
@@ -74,7 +83,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		err = awaitTakings(ctx, h, want)
 	}
 	if err != nil {
-		return errors.Join(err, revert(ctx, h, inverse(todo)))
+		return errors.Join(err, revert(ctx, h, inverse(todo), nil))
 	}
 	return nil
 }
@@ -95,23 +104,34 @@ func inverse(todo []step) []step {
 	return out
 }
 
-// write takes the steps. If none fails, it makes managers read the changed files.
-func write(ctx context.Context, h host.Host, todo []step) error {
+// write takes the steps. If none fails, it makes managers read the changed files. declared are the interfaces that stay declared.
+func write(ctx context.Context, h host.Host, todo []step, declared []string) error {
 	for _, s := range todo {
 		if err := s.do(h); err != nil {
 			return err
 		}
 	}
-	return reread(ctx, h, todo)
+	return reread(ctx, h, todo, declared)
 }
 
-// revert takes all steps even if one fails, and then makes managers read the changed files.
-func revert(ctx context.Context, h host.Host, todo []step) error {
+// unreadMark is a file that exists while files have been restored that managers have not read yet. A revert may be killed between the two,
+// and the next one finds all files as they were.
+const unreadMark = "/etc/.fabricform-unread"
+
+// revert takes all steps even if one fails, and then makes managers read the changed files, and those of again.
+func revert(ctx context.Context, h host.Host, todo, again []step) error {
+	if len(todo)+len(again) == 0 {
+		return nil
+	}
+	_ = h.PutFile(unreadMark, []byte("# fabricform: network managers have not read restored files yet\n"), 0o600) // without it, the steps still count
 	var errs []error
 	for _, s := range todo {
 		errs = append(errs, s.do(h))
 	}
-	return errors.Join(append(errs, reread(ctx, h, todo))...)
+	if err := reread(ctx, h, slices.Concat(todo, again), nil); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, h.RemoveFile(unreadMark))...)
 }
 
 func (s step) do(h host.Host) error {
@@ -125,7 +145,7 @@ func (s step) do(h host.Host) error {
 }
 
 // reread makes systemd, udev and managers read the changed files.
-func reread(ctx context.Context, h host.Host, todo []step) error {
+func reread(ctx context.Context, h host.Host, todo []step, declared []string) error {
 	read := map[*netmanager.Manager]bool{}
 	dirs := map[string]bool{}
 	var dropped []string
@@ -140,7 +160,7 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 			dropped = append(dropped, s.drops(m)...)
 		}
 	}
-	err := reloadKeeping(ctx, h, dropped, func() error {
+	err := reloadKeeping(ctx, h, dropped, declared, func() error {
 		if dirs[unitFolder] || dirs[wantsFolder] || dirs["/etc/systemd/system.conf.d"] {
 			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
 				return err

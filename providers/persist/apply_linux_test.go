@@ -359,7 +359,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 // TestRestoreGoesOnPastAStepThatFails fails each step of a way back in turn: all others are made, what
 // is left is said, and a second try ends it.
 func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
-	for n := 1; ; n++ {
+	for n := 2; ; n++ { // the first writes the mark, without which the way back goes on
 		f := newFake(t)
 		before := f.tree(t)
 		snap, got := f.now(t, rich())
@@ -392,6 +392,12 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 		if differs, err := (provider{}).Restorer().Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
 			t.Errorf("failing at step %d, then not: %v, %v", n, differs, err)
 		}
+		for _, l := range snapshot().Links { // a reload that failed is made up for
+			state, err := os.ReadFile(f.root + "/run/systemd/netif/links/" + string(rune('0'+l.Index)))
+			if err != nil || strings.Contains(string(state), "NETWORK_FILE") {
+				t.Errorf("failing at step %d, then not: networkd configures %s by %q, %v", n, l.Name, state, err)
+			}
+		}
 	}
 }
 
@@ -416,7 +422,7 @@ func (l *losing) SetMTU(_ int, mtu int) error {
 func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 	for _, fails := range []error{nil, errInjected} {
 		h := &losing{newFake(t), 9000}
-		err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, func() error {
+		err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, nil, func() error {
 			h.mtu = 1500
 			return fails
 		})
@@ -424,6 +430,43 @@ func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 			t.Errorf("reload fails with %v: mtu %d, %v", fails, h.mtu, err)
 		}
 	}
+}
+
+// TestADeviceThatTheManagerMadeAgainGoes: NetworkManager makes a bond anew that an apply has just removed, and takes its members. Neither is put
+// back when NetworkManager has removed the bond, unless it is declared. A bond that others made is.
+func TestADeviceThatTheManagerMadeAgainGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared []string
+		owned    bool
+		mtu      int
+	}{
+		"made by NetworkManager":                 {nil, true, 1500},
+		"made by NetworkManager, but still ours": {[]string{"ens2f0"}, true, 9000},
+		"made by others":                         {nil, false, 9000},
+	} {
+		h := &losing{newFake(t), 9000}
+		services := h.root + "/sys/fs/cgroup/system.slice/"
+		if err := errors.Join(os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service"), os.MkdirAll(h.root+"/run/NetworkManager/devices", 0o755),
+			os.WriteFile(h.root+"/run/NetworkManager/devices/3", fmt.Appendf(nil, "[device]\nmanaged=true\nnm-owned=%t\n", c.owned), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		err := reloadKeeping(t.Context(), &member{h}, []string{"ens1f0", "ens2f0"}, c.declared, func() error {
+			h.mtu = 1500
+			return nil
+		})
+		if err != nil || h.mtu != c.mtu {
+			t.Errorf("%s: the member has MTU %d, want %d, %v", name, h.mtu, c.mtu, err)
+		}
+	}
+}
+
+// member is a losing host whose first NIC belongs to the second one, which stands for a bond.
+type member struct{ *losing }
+
+func (m *member) Links(ctx context.Context) ([]host.Link, error) {
+	links, err := m.losing.Links(ctx)
+	links[0].Master = links[1].Index
+	return links, err
 }
 
 // routed is a host of routes alone.

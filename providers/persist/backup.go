@@ -27,6 +27,9 @@ func (provider) Restorer() resource.Restorer {
 // Name names the part.
 func (restorer) Name() string { return "persist" }
 
+// Wakes says that network managers act on the files that Restore writes and removes. They make, remove and configure NICs.
+func (restorer) Wakes() {}
+
 // Save reads the files and folders that the atoms name.
 func (k restorer) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	var paths []string
@@ -96,7 +99,13 @@ func (k restorer) Restore(ctx context.Context, h host.Host, part json.RawMessage
 		}
 		todo = append(todo, s)
 	}
-	errs = append(errs, revert(ctx, h, todo))
+	var again []step
+	if mark, err := facts.FileAt(ctx, h, unreadMark); err != nil || mark != nil {
+		for _, at := range paths {
+			again = append(again, step{path: at, folder: files[at] != nil && files[at].Mode.IsDir(), put: files[at] != nil, text: textOf(files[at])})
+		}
+	}
+	errs = append(errs, revert(ctx, h, todo, again))
 	for _, s := range slices.Backward(folders) {
 		errs = append(errs, h.RemoveFile(s.path))
 	}
@@ -107,6 +116,13 @@ func (k restorer) Restore(ctx context.Context, h host.Host, part json.RawMessage
 		}
 	}
 	return differs, errors.Join(errs...)
+}
+
+func textOf(f *facts.File) string {
+	if f == nil {
+		return ""
+	}
+	return f.Text
 }
 
 // same compares files by content, mode and owner, and folders by existence.
