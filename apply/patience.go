@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -24,7 +25,7 @@ const (
 	bundlePatience  = resource.StuckAfter
 	// answerPatience comes on top of what the helper allows an action or a revert, for its own report that it is stuck.
 	answerPatience = 15 * time.Second
-	revertPatience = calls.RestorePatience + answerPatience // after the action that runs
+	revertPatience = checkpoint.RestorePatience + answerPatience // after the action that runs
 )
 
 // How long some calls may take together.

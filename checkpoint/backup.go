@@ -110,14 +110,28 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 	default: // the host must be restored, whatever else is wrong
 		to, err = b, nil
 	}
-	for _, p := range to.Parts {
+	found := make([]struct {
+		left []string
+		err  error
+	}, len(to.Parts))
+	for i, p := range to.Parts {
 		k, ok := kinds.RestorerOf(p.Name)
 		if !ok {
-			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Name))
+			found[i].err = fmt.Errorf("this helper cannot restore the changes of %s", p.Name)
 			continue
 		}
-		lines, e := k.Restore(ctx, h, p.Data)
-		left, err = append(left, lines...), errors.Join(err, e)
+		found[i].left, found[i].err = k.Restore(ctx, h, p.Data)
+		if _, wakes := k.(resource.Waker); !wakes {
+			continue
+		}
+		for j, earlier := range to.Parts[:i] {
+			if k, ok := kinds.RestorerOf(earlier.Name); ok {
+				found[j].left, found[j].err = k.Restore(ctx, h, earlier.Data)
+			}
+		}
+	}
+	for _, f := range found {
+		left, err = append(left, f.left...), errors.Join(err, f.err)
 	}
 	for _, f := range b.Files {
 		if e := f.restore(); e != nil {

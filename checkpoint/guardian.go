@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/host/clock"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 // Guardian waits until a transaction's lease expires, outside the session of the client, and then rolls the
@@ -105,7 +106,10 @@ func (g Guardian) look(id string) (Moment, *Transaction, error) {
 // not be written to disk, or if the lease was renewed at the last moment.
 func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
 	if t.Helper != nil && !t.Rebooted && t.Helper.Process.PID != os.Getpid() {
-		err = t.Helper.Stop(ctx)
+		g.awaitRevert(ctx, t)
+		if now, unread := g.Store.Read(t.ID); unread != nil || now.State.Open() && now.State != RevertFailed {
+			err = t.Helper.Stop(ctx)
+		}
 	}
 	after, reverted := g.Store.Revert(ctx, t.ID, Expire, fmt.Sprintf("the lease of %s expired", t.Lease), g.Restore)
 	if errors.Is(reverted, fs.ErrNotExist) {
@@ -117,4 +121,22 @@ func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err er
 	written, unread := g.Store.Read(t.ID) // the state on disk decides, because writing the last state may have failed
 	done = unread == nil && (!written.State.Open() || written.State == RevertFailed)
 	return done, errors.Join(err, reverted)
+}
+
+// awaitRevert waits while another process reverts, which may go on when the lease ends. A helper that is killed meanwhile may have taken
+// files away that a network manager has not read again. It waits until RestorePatience after the end of the lease, because that process may hang.
+func (g Guardian) awaitRevert(ctx context.Context, t *Transaction) {
+	for {
+		unlock, err := lock.Try(g.Store.revertLock())
+		if err == nil {
+			unlock()
+		}
+		now, unread := g.Store.clock()
+		if !errors.Is(err, lock.ErrHeld) || unread != nil || now.Boot != t.Boot || now.Uptime > t.Deadline+RestorePatience {
+			return
+		}
+		if clock.SleepUntil(ctx, now.Uptime+lookEvery) != nil {
+			return
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/providers"
 	"github.com/fabricform/fabricform/resource"
@@ -206,5 +207,28 @@ func TestRehearsalFindsAHelperThatMayNotRun(t *testing.T) {
 		if fired, err := s.Rehearse(t.Context(), helper, 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "guardian did not fire") {
 			t.Errorf("%s: %v, %v", helper, fired, err)
 		}
+	}
+}
+
+// TestAGuardianDoesNotEndARevert: the lease ends while another process reverts, which may wait for a network manager. The guardian waits for it.
+func TestAGuardianDoesNotEndARevert(t *testing.T) {
+	t.Parallel()
+	h := machine(t)
+	const lease = 2 * time.Second
+	s, tx, helper := armed(t, h, lease, 1)
+	unlock := must[func()](t)(lock.Acquire(s.revertLock()))
+	ended := make(chan error, 1)
+	go func() { ended <- helper.Wait() }()
+	select {
+	case err := <-ended:
+		t.Errorf("the helper was stopped while it reverted: %v", err)
+	case <-time.After(lease + 3*time.Second):
+	}
+	unlock()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && must[*Transaction](t)(s.Read(tx.ID)).State.Open(); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := must[*Transaction](t)(s.Read(tx.ID)); got.State != Reverted {
+		t.Errorf("the process that reverted has ended without a result: %+v", got)
 	}
 }

@@ -13,6 +13,9 @@ import (
 // DefaultLease is how long a host waits for a client that stopped renewing.
 const DefaultLease = 60 * time.Second
 
+// RestorePatience is how long a revert may take, including the host's own programs.
+const RestorePatience = 3 * time.Minute
+
 // MaxHosts limits the hosts that a transaction names: its file is written again with each heartbeat.
 const MaxHosts = 64
 

@@ -32,6 +32,10 @@ type Restorer interface {
 	Merge(part, now json.RawMessage, keys map[string]bool) (out json.RawMessage, lost []string, err error)
 }
 
+// Waker is an optional interface of restorers. Their Restore makes other programs of the host act, which may change again what the parts
+// before it have restored: those are restored once more.
+type Waker interface{ Wakes() }
+
 // Bystanders is an optional interface of restorers whose changes disturb things of others, which they do not restore.
 type Bystanders interface {
 	// Disturbed returns a clause for each thing of others that the changes disturb. ours are the atoms of the transaction.

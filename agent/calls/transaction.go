@@ -41,9 +41,6 @@ var (
 	Transactions = agent.Method[struct{}, []TxInfo]("tx.list")
 )
 
-// RestorePatience is how long a revert may take, including the host's own programs.
-const RestorePatience = 3 * time.Minute
-
 // TxRef identifies a transaction and authorises its client: only the client knows the token.
 type TxRef struct {
 	ID    string `json:"id"`

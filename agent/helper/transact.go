@@ -184,7 +184,7 @@ func (s *server) adoptHistory(ctx context.Context, fabric string) error {
 
 // restore restores a backup. It continues even if the caller is gone, because half a revert counts as a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Backup) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calls.RestorePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpoint.RestorePatience)
 	defer cancel()
 	return snap.Restore(ctx, s.host, s.kinds)
 }
