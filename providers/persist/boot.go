@@ -87,7 +87,7 @@ func classes(snap *facts.Snapshot, s Spec, soft []device) (files []netmanager.Fi
 		k := qos.Kept{Netdev: l.Name, MAC: l.PermMAC, PCI: l.PCI, Class: class}
 		k.Class.On = facts.Selector{Netdev: l.Name}
 		if class.RDMACM != nil {
-			k.RDMA = deviceOn(snap, l.Name, soft)
+			k.RDMA = deviceOn(snap, *l, soft)
 		}
 		for _, name := range []string{k.Netdev, k.RDMA} {
 			if name != "" && !plainName().MatchString(name) {
@@ -116,14 +116,14 @@ func classes(snap *facts.Snapshot, s Spec, soft []device) (files []netmanager.Fi
 	}, triggers, nil
 }
 
-// deviceOn returns the RDMA device on a NIC: a Soft-RoCE device that is declared may not be there yet.
-func deviceOn(snap *facts.Snapshot, netdev string, soft []device) string {
+// deviceOn returns the RDMA device on a NIC, or on its bond: a Soft-RoCE device that is declared may not be there yet.
+func deviceOn(snap *facts.Snapshot, l host.Link, soft []device) string {
 	for _, d := range soft {
-		if d.netdev == netdev {
+		if m := snap.LinkByIndex(l.Master); d.netdev == l.Name || m != nil && d.netdev == m.Name {
 			return d.Device
 		}
 	}
-	if ports := snap.RDMAOn(netdev); len(ports) > 0 {
+	if ports := qos.RDMAOn(snap, l); len(ports) > 0 {
 		return ports[0].Name
 	}
 	return ""

@@ -68,6 +68,12 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 				s.Soft, after = true, append(after, resource.Addr{Host: h.Name, Kind: "rxe", Name: x.Name})
 			}
 		}
+		if b := h.BondOf(n); b != nil {
+			after = append(after, resource.Addr{Host: h.Name, Kind: "bond", Name: b.Name})
+			if h.Members(b)[0] != n {
+				s.RDMACM = nil // the members have one RDMA device, and with it one default
+			}
+		}
 		out = append(out, resource.New(h.Name, Kind, n.Name, q.Pos, s, after...))
 	}
 	return out
@@ -267,10 +273,22 @@ func portOf(h host.Host, snap *facts.Snapshot, netdev string) (port, error) {
 		return port{}, fmt.Errorf("%s does not exist any more", netdev)
 	}
 	p := port{h: h, link: *l}
-	if ports := snap.RDMAOn(l.Name); len(ports) > 0 {
+	if ports := RDMAOn(snap, *l); len(ports) > 0 {
 		p.device, p.number = ports[0].Name, ports[0].Port
 	}
 	return p, nil
+}
+
+// RDMAOn returns the RDMA ports of a NIC whose connections leave by it: of a member, those of its bond, because RoCE LAG makes one device of all
+// members (mlx5_bond_0), and Soft-RoCE is on the bond.
+func RDMAOn(snap *facts.Snapshot, l host.Link) []*facts.RDMADevice {
+	if own := snap.RDMAOn(l.Name); len(own) > 0 {
+		return own
+	}
+	if m := snap.LinkByIndex(l.Master); m != nil && m.Kind == "bond" {
+		return snap.RDMAOn(m.Name)
+	}
+	return nil
 }
 
 // Names reports whether the atom is an attribute of a NIC.

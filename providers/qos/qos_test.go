@@ -260,6 +260,11 @@ func TestADefaultOfRDMACMWithoutAFolder(t *testing.T) {
 // plan returns the changes and remarks of a class.
 func plan(t *testing.T, n *nic, want Spec) (*Status, []string, error) {
 	t.Helper()
+	return planOn(t, n, want)
+}
+
+func planOn(t *testing.T, n host.Host, want Spec) (*Status, []string, error) {
+	t.Helper()
 	snap, err := resource.Gather[Spec](t.Context(), n, provider{}, want)
 	if err != nil {
 		t.Fatal(err)

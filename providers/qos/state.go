@@ -31,7 +31,7 @@ type state struct {
 // read reads a NIC.
 func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link) (s state, err error) {
 	s = state{Values: map[string]string{}, Driver: l.Driver}
-	if ports := snap.RDMAOn(l.Name); len(ports) > 0 {
+	if ports := RDMAOn(snap, l); len(ports) > 0 {
 		s.Device, s.Port = ports[0].Name, ports[0].Port
 	}
 	d, err := readDCB(ctx, r, l.Name)
