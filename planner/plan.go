@@ -321,7 +321,7 @@ type hostPlanning struct {
 	own    *owned
 	left   share
 	undos  []Action               // they run before the resources of their stage
-	acting map[resource.Addr]bool // the resources that change so far
+	acting map[resource.Addr]bool // the resources that change so far, or are made again
 }
 
 // add adds a resource's action, if it needs one. The problem says why the resource cannot be as declared. The order of the
@@ -374,6 +374,7 @@ func (p *hostPlanning) add(r resource.Resource) (problem string) {
 		}
 		if a.Disturbed && d.Exists { // the helper makes again what the disturbance removed
 			out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
+			p.acting[r.Addr] = true // it disturbs in turn: the routes of a NIC go with its bond
 		}
 		return ""
 	case d.Touches != "" && !p.in.Management:

@@ -139,3 +139,18 @@ func TestMakePutsTheStagesInOrder(t *testing.T) {
 		t.Errorf("problems %v", got)
 	}
 }
+
+// TestMakeChecksAgainWhatStandsHigher: a bond's NIC is as declared and is made again, and the routes on it go with it.
+func TestMakeChecksAgainWhatStandsHigher(t *testing.T) {
+	p := Make("f", kinds(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{
+		res("bond", script{Exists: true, Changes: mtu}), res("nic", script{Exists: true}, "bond"), res("route", script{Exists: true}, "nic"),
+		res("elsewhere", script{Exists: true}),
+	}}})
+	var got []string
+	for _, a := range p.Hosts[0].Actions {
+		got = append(got, string(a.Op)+" "+a.Resource.Addr.Name)
+	}
+	if d := cmp.Diff([]string{"update bond", "keep nic", "keep route"}, got); d != "" || p.Changes() != 1 {
+		t.Fatal(d, p.Changes())
+	}
+}
