@@ -69,11 +69,11 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 		}
 		to.Parts = append(to.Parts, BackupPart{p.Name, data})
 		if by, ok := k.(resource.Bystanders); ok {
-			clauses, err := by.Disturbed(ctx, r, rev.Changes, b.Atoms)
+			links, err := r.Links(ctx)
 			if err != nil {
 				return nil, rev, err
 			}
-			rev.Disturbed = append(rev.Disturbed, clauses...)
+			rev.Disturbed = append(rev.Disturbed, by.Disturbed(links, rev.Changes, b.Atoms)...)
 		}
 	}
 	return &to, rev, nil

@@ -134,6 +134,10 @@ func (c *checker) checkVLAN(h *Host, n *NIC, bonds map[NICRef]*NIC, tags map[str
 			n.VLAN.On, b.Name, b.Name)
 		return
 	}
+	if n.Up && !on.Up {
+		c.errorf(n.At("on"), "VLAN on a NIC that is down", "%s is on %s, which has up = false, and the kernel takes no VLAN up on it. Remove up = false there, or write it here, too.",
+			n.Ref(), on.Ref())
+	}
 	tag := fmt.Sprintf("%s %d", n.VLAN.On, n.VLAN.ID)
 	if o := tags[tag]; o != nil {
 		c.errorf(n.At("id"), "VLAN ID used twice", "VLANs %s and %s of host %s both have id %d on %s. Give each its own id, or remove one.",
@@ -160,6 +164,13 @@ func (c *checker) checkVLAN(h *Host, n *NIC, bonds map[NICRef]*NIC, tags map[str
 // checkMadeEnds reports ends of a cable that never understand each other. A NIC block may be an existing bond or VLAN, so it is not compared.
 func (c *checker) checkMadeEnds(l *Link, a, b *NIC) {
 	pos := l.At("endpoints")
+	if made, other := a, b; (a.VLAN == nil) != (b.VLAN == nil) {
+		if a.VLAN == nil {
+			made, other = b, a
+		}
+		c.warnf(pos, "VLAN at one end of a link", "%s sends packets with the tag of VLAN %d, and %s receives them only if it is a VLAN with this ID that "+
+			"others made, or a switch between them takes the tag away. Otherwise write a vlan block there.", made.Ref(), made.VLAN.ID, other.Ref())
+	}
 	if a.VLAN != nil && b.VLAN != nil {
 		if a.VLAN.ID != b.VLAN.ID {
 			c.errorf(pos, "VLAN IDs differ at the ends of a link", "%s has id %d, and %s has id %d, so neither receives what the other sends. Write the same id.",

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -299,6 +300,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 			out.Problems = append(out.Problems, Problem{Addr: r.Addr, Pos: r.Pos, Message: problem})
 		}
 	}
+	out.Notes = append(out.Notes, planning.bystanders()...)
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
@@ -403,6 +405,28 @@ func (p *hostPlanning) disturbs(kind resource.Kind, r resource.Resource) bool {
 		len(r.After) > 0 && slices.ContainsFunc(p.undos, func(a Action) bool {
 			return len(a.Changes) > 0 && resource.Rank(a.Stage) <= resource.Rank(kind.Stage)
 		})
+}
+
+// bystanders names the things of others that the changes disturb.
+func (p *hostPlanning) bystanders() (out []string) {
+	var changes []resource.Change
+	for _, a := range p.out.Actions {
+		changes = append(changes, a.Changes...)
+	}
+	ours := slices.Collect(maps.Keys(p.own.mine.Atoms))
+	for _, r := range p.own.wanted {
+		if kind, ok := p.own.kinds.Lookup(r.Addr.Kind); ok && kind.Device != nil {
+			ours = append(ours, resource.NewAtom(kind.Name, kind.Device(p.in.Snapshot, r.Spec), ""))
+		}
+	}
+	asked := map[string]bool{}
+	for _, kind := range p.own.kinds {
+		if by, ok := kind.Restorer.(resource.Bystanders); ok && !asked[kind.Restorer.Name()] {
+			asked[kind.Restorer.Name()] = true
+			out = append(out, by.Disturbed(p.in.Snapshot.Links, changes, ours)...)
+		}
+	}
+	return out
 }
 
 // RevertActions returns the actions of a host that reverts: one for each thing, in the order of the kinds. A thing that the

@@ -39,7 +39,7 @@ type Waker interface{ Wakes() }
 // Bystanders is an optional interface of restorers whose changes disturb things of others, which they do not restore.
 type Bystanders interface {
 	// Disturbed returns a clause for each thing of others that the changes disturb. ours are the atoms of the transaction.
-	Disturbed(ctx context.Context, r host.Reader, changes []Change, ours []Atom) ([]string, error)
+	Disturbed(links []host.Link, changes []Change, ours []Atom) []string
 }
 
 // Item is one value or object in a part of a backup.

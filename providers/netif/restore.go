@@ -147,12 +147,7 @@ func (r *restoration) onGone(path string) bool {
 
 // Disturbed names the devices of others above each device that the changes take down, or whose MTU becomes smaller than
 // theirs: the kernel takes them down, or makes their MTU smaller, with it.
-func (restorer) Disturbed(ctx context.Context, r host.Reader, changes []resource.Change, ours []resource.Atom) ([]string, error) {
-	links, err := r.Links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
+func (restorer) Disturbed(links []host.Link, changes []resource.Change, ours []resource.Atom) (out []string) {
 	for _, l := range links {
 		own := slices.ContainsFunc(ours, func(a resource.Atom) bool {
 			return slices.Contains([]string{KindNIC, KindBond, KindVLAN}, a.Kind()) && a.Thing() == l.Name
@@ -160,7 +155,7 @@ func (restorer) Disturbed(ctx context.Context, r host.Reader, changes []resource
 		for _, c := range changes {
 			if made := c.Atom.Kind() == KindBond || c.Atom.Kind() == KindVLAN; made && !own && c.Downs != "" && above(links, l, c.Downs) {
 				happens := "goes down with it"
-				if c.Attribute == attrDevice && c.To == "" {
+				if c.Attribute == attrDevice && c.To == "" || c.Atom.Kind() == KindVLAN { // a VLAN is made again
 					happens = "is removed with it"
 				}
 				out = append(out, fmt.Sprintf("%s on %s is not ours and %s", l.Name, c.Downs, happens))
@@ -178,7 +173,7 @@ func (restorer) Disturbed(ctx context.Context, r host.Reader, changes []resource
 			}
 		}
 	}
-	return slices.Compact(out), nil
+	return slices.Compact(out)
 }
 
 // above reports whether a link is above the named device, such as a VLAN or a macvlan, or a device above that.
