@@ -155,7 +155,7 @@ func ifcfgDevice(l Link) []string {
 	case l.Lower != nil:
 		v := l.Device.VLAN
 		// VID is the scripts' word; VLAN_ID is NetworkManager's. ip(8) gets the map as it is (ifup of initscripts).
-		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VID=%d", v.ID)}
+		out := []string{"TYPE=Vlan", "VLAN=yes", "PHYSDEV=" + l.Lower.Link.Name, fmt.Sprintf("VID=%d", v.ID), fmt.Sprintf("VLAN_ID=%d", v.ID)}
 		if v.PriorityMap != nil {
 			out = append(out, `VLAN_EGRESS_PRIORITY_MAP="`+strings.Join(egress(v, ":"), " ")+`"`)
 		}

@@ -173,11 +173,16 @@ func (bond) Observe(snap *facts.Snapshot, want DeviceSpec) (*DeviceStatus, error
 				"so that the path over the bond works before %s joins it", l.Name, want.Name, l.Name)
 		}
 		if master := snap.LinkByIndex(l.Master); master != nil && master.Name != want.Name {
-			return nil, fmt.Errorf("%s is a member of %s, and a NIC has one bond or bridge: remove it there first", l.Name, master.Name)
+			ours := ""
+			if master.Kind == KindBond {
+				ours = fmt.Sprintf(". If these files moved it, apply once without it in %s; if they gave the bond another name, write netdev = %q", want.Name, master.Name)
+			}
+			return nil, fmt.Errorf("%s is a member of %s, and a NIC has one bond or bridge: remove it there first%s", l.Name, master.Name, ours)
 		}
 		for _, above := range snap.Links {
 			if above.Kind == KindVLAN && above.Parent == l.Index && !above.Planned {
-				return nil, fmt.Errorf("VLAN %s is on %s, which is a member of a bond: remove the VLAN, and make it on %s", above.Name, l.Name, want.Name)
+				return nil, fmt.Errorf("VLAN %s is on %s, which is a member of a bond: remove the VLAN, and make it on %s. If these files moved it, "+
+					"apply once without its block", above.Name, l.Name, want.Name)
 			}
 		}
 		s.Below = append(s.Below, l.Name)
@@ -215,7 +220,8 @@ func (vlan) Observe(snap *facts.Snapshot, want DeviceSpec) (*DeviceStatus, error
 		}
 		for _, o := range snap.Links {
 			if o.Kind == KindVLAN && !o.Planned && o.Parent == index && o.Name != want.Name && o.VLAN != nil && o.VLAN.Protocol == vlanProtocol && o.VLAN.ID == want.VLAN.ID {
-				return nil, fmt.Errorf("VLAN %d on %s exists already and is named %s: write netdev = %q to take it over, or remove it", want.VLAN.ID, name, o.Name, o.Name)
+				return nil, fmt.Errorf("VLAN %d on %s exists already and is named %s: write netdev = %q to take it over, also if only its block has a "+
+					"new name, or remove it. If these files exchanged IDs, apply once without this block", want.VLAN.ID, name, o.Name, o.Name)
 			}
 		}
 	}

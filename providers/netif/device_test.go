@@ -2,6 +2,7 @@ package netif
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -135,16 +136,20 @@ func TestDevicesThatCannotBeMadeAreRefused(t *testing.T) {
 		{"b0", func(s *facts.Snapshot) {
 			s.Links[0].Master = 9
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "br0", Kind: "bridge"})
-		}, "eth0 is a member of br0"},
+		}, "eth0 is a member of br0, and a NIC has one bond or bridge: remove it there first"},
+		{"b0", func(s *facts.Snapshot) {
+			s.Links[1].Master = 9
+			s.Links = append(s.Links, host.Link{Index: 9, Name: "b1", Kind: "bond"})
+		}, `If these files moved it, apply once without it in b0; if they gave the bond another name, write netdev = "b1"`},
 		{"b0", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "eth0.7", Kind: "vlan", Parent: 2, VLAN: &host.VLAN{ID: 7}})
-		}, "VLAN eth0.7 is on eth0, which is a member of a bond"},
+		}, "VLAN eth0.7 is on eth0, which is a member of a bond: remove the VLAN, and make it on b0. If these files moved it, apply once without its block"},
 		{"b0", func(s *facts.Snapshot) { s.Links = s.Links[:1] }, `netdev "eth1" does not exist`},
 		{"b0", func(s *facts.Snapshot) { modules(KindBond).Put(s, "no bonding") }, "no bonding"},
 		{"storage", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "b0", Kind: "bond", MTU: 9000},
 				host.Link{Index: 10, Name: "vlan200", Kind: "vlan", Parent: 9, VLAN: &host.VLAN{ID: 200, Protocol: "802.1q"}})
-		}, `is named vlan200: write netdev = "vlan200" to take it over`},
+		}, `is named vlan200: write netdev = "vlan200" to take it over, also if only its block has a new name, or remove it. If these files exchanged IDs, apply once without this block`},
 		{"storage", func(s *facts.Snapshot) {
 			s.Links = append(s.Links, host.Link{Index: 9, Name: "storage", Kind: "vlan", VLAN: &host.VLAN{ID: 200, Protocol: "802.1ad"}})
 		}, "with protocol 802.1ad instead of 802.1q"},
@@ -249,5 +254,20 @@ func TestDevicesAreOwned(t *testing.T) {
 	}
 	if _, err := new(backup).reach(plain().Links, []resource.Atom{"bond b0 device", "nic b1 mtu"}); err == nil {
 		t.Error("a device that nobody makes")
+	}
+}
+
+// TestAPriorityThatIsNotInTheMapGetsPCP0, because the kernel keeps an entry that is not named.
+func TestAPriorityThatIsNotInTheMapGetsPCP0(t *testing.T) {
+	entries, err := parseAttrs(egressMap(map[int]int{1: 2, 4: 3}, map[int]int{4: 5, 6: 7}).value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint32]uint32{}
+	for _, e := range entries {
+		got[u32(e.value, 0)] = u32(e.value, 4)
+	}
+	if want := map[uint32]uint32{1: 0, 4: 5, 6: 7}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
