@@ -3,6 +3,10 @@ package fabric
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // kernelMTU is the MTU of a new bond (ETH_DATA_LEN of include/uapi/linux/if_ether.h).
@@ -22,12 +26,26 @@ func (c *checker) checkMade(h *Host) {
 			c.checkVLAN(h, n, bonds, tags)
 		}
 	}
+	c.checkMadeSysctls(h)
 	c.checkMembers(h, bonds)
 	for _, x := range h.RXE {
 		if n := c.nics[x.NIC]; n != nil && !x.Invalid && n.VLAN != nil {
 			// rxe_newlink in the kernel's drivers/infiniband/sw/rxe/rxe.c
 			c.errorf(x.At("nic"), "Soft-RoCE on a VLAN", "The kernel adds no Soft-RoCE device to a VLAN, and that of the NIC below also serves its VLANs. "+
 				"Write nic = %s.", c.reference(n.VLAN.On))
+		}
+	}
+}
+
+// checkMadeSysctls reports keys of a bond or VLAN in the map of its host, which is set before the device is made.
+func (c *checker) checkMadeSysctls(h *Host) {
+	for _, key := range slices.Sorted(maps.Keys(h.Sysctl)) {
+		for _, n := range h.NICs {
+			family, last, is := strings.Cut(key, ".conf."+n.Netdev+".")
+			if is && !n.Invalid && (n.Bond != nil || n.VLAN != nil) && (family == "net.ipv4" || family == "net.ipv6") {
+				c.errorf(h.At("sysctl"), "Setting of a device that a block makes", "%s is set before %s makes %s. Write sysctl = { %q = … } in that block.", key,
+					n.Kind()+" "+strconv.Quote(n.Name), n.Netdev, strings.TrimPrefix(family, "net.")+".conf."+last)
+			}
 		}
 	}
 }

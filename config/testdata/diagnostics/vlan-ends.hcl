@@ -1,5 +1,9 @@
 host "a" {
   address = "192.0.2.1"
+  sysctl = {
+    "net.ipv4.conf.t.rp_filter"    = "2"
+    "net.ipv4.conf.eth1.rp_filter" = "2"
+  }
   nic "p0" {
     netdev = "eth0"
     up     = false
