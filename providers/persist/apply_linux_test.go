@@ -469,6 +469,38 @@ func (m *member) Links(ctx context.Context) ([]host.Link, error) {
 	return links, err
 }
 
+// slow is a losing host whose networkd says for a while that it uses a file that is gone, and then drops the NIC.
+type slow struct {
+	*losing
+	reads int
+}
+
+func (*slow) InLab() bool { return false }
+
+func (s *slow) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if path != "/run/systemd/netif/links/2" {
+		return s.losing.ReadFile(ctx, path)
+	}
+	if s.reads++; s.reads < 4 {
+		return []byte("ADMIN_STATE=configured\nNETWORK_FILE=/run/systemd/network/10-netplan-b0.network\n"), nil
+	}
+	if s.reads == 4 {
+		s.mtu = 1500
+	}
+	return []byte("ADMIN_STATE=unmanaged\n"), nil
+}
+
+// TestAManagerMayUseAFileOfAFrontForAWhile that is gone: what it drops at the end is put back all the same.
+func TestAManagerMayUseAFileOfAFrontForAWhile(t *testing.T) {
+	h := &slow{losing: &losing{newFake(t), 9000}}
+	if at := snapshot().Links[0].Index; at != 2 {
+		t.Fatal(at)
+	}
+	if err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, nil, func() error { return nil }); err != nil || h.mtu != 9000 || h.reads < 4 {
+		t.Errorf("MTU %d after %d readings, %v", h.mtu, h.reads, err)
+	}
+}
+
 // routed is a host of routes alone.
 type routed struct {
 	*fake

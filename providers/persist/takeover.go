@@ -91,7 +91,11 @@ func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		for _, name := range dropped {
 			c := netmanager.Part.Of(snap).Claims[name]
-			if m := netmanager.Lookup(c.Manager); strings.Contains(path.Base(c.File), "fabricform-") || m != nil && m.Front { // its output has the names of devices
+			if c.File == "" {
+				continue
+			}
+			// A front names the file of a bond or VLAN after the device: it was ours if it is gone.
+			if f, err := facts.FileAt(ctx, h, c.File); strings.Contains(path.Base(c.File), "fabricform-") || err == nil && f == nil {
 				return c.Manager + " still configures " + name + " by " + c.File
 			}
 		}
