@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/apply"
@@ -56,6 +57,9 @@ func (a *app) lastWords(out, err *view.Printer) int {
 		err.Errorf("interrupted twice, after every transaction of this command had ended")
 	default:
 		err.Errorf("interrupted twice: this command has opened no transaction on any host")
+	}
+	if nodes := a.cluster.Drained(); len(nodes) > 0 {
+		err.Linef("Nodes that this command drained: %s. When the hosts are as they should be: scontrol update nodename=%s state=undrain", strings.Join(nodes, ", "), strings.Join(nodes, ","))
 	}
 	unknown := func(o apply.HostOutcome) bool { return o.Fate == apply.Lost || o.Fate == apply.RevertFailed }
 	if held || slices.ContainsFunc(fates, unknown) {

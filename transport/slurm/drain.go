@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,24 +113,37 @@ func reasonText(reason, when, node string) string {
 	return text + "; " + when + ": scontrol update nodename=" + node + " state=undrain"
 }
 
-// awaitIdle waits until the nodes have no job but our own.
+// holdName is the name of the jobs by which runs of fabricform hold nodes.
+const holdName = "fabricform"
+
+// otherRunPatience is how long another run may hold the nodes before the younger one of both ends: a plan takes seconds.
+var otherRunPatience = 20 * time.Second
+
+// awaitIdle waits until the nodes have no job but our own. Of two runs that wait for each other, the one with the younger job ends.
 func (c *Cluster) awaitIdle(ctx context.Context, names []string, patience time.Duration, waiting func(jobs []string)) error {
 	var before []string
-	for end := time.Now().Add(patience); ; {
+	began := time.Now()
+	for answered := began; ; {
 		jobs, err := jobsOn(ctx, names...)
-		if err != nil {
+		switch {
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() != nil || time.Since(answered) > endPatience:
 			return err
 		}
-		jobs = slices.DeleteFunc(jobs, c.ours)
-		if len(jobs) == 0 {
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return c.ours(j.id) })
+		if err == nil && len(jobs) == 0 {
 			return nil
 		}
-		if !slices.Equal(jobs, before) {
-			before = jobs
-			waiting(jobs)
+		if now := ids(jobs); err == nil && !slices.Equal(now, before) {
+			before = now
+			waiting(now)
 		}
-		if !time.Now().Before(end) {
-			return &transport.BusyError{Jobs: jobs, Waited: patience}
+		if i := slices.IndexFunc(jobs, c.olderRun); i >= 0 && time.Since(began) > otherRunPatience {
+			return fmt.Errorf("another run of fabricform is at work there, by job %s: wait for its end, or end it (scancel %s)", jobs[i].id, jobs[i].id)
+		}
+		if time.Since(began) > patience {
+			return &transport.BusyError{Jobs: ids(jobs), Waited: patience}
 		}
 		select {
 		case <-ctx.Done():
@@ -137,6 +151,17 @@ func (c *Cluster) awaitIdle(ctx context.Context, names []string, patience time.D
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// olderRun reports whether the job is that of another run of fabricform, which had its first allocation before this one.
+func (c *Cluster) olderRun(j job) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, _ := strconv.Atoi(j.id)
+	return j.name == holdName && !j.completing() && !slices.ContainsFunc(c.holds, func(h *hold) bool {
+		own, _ := strconv.Atoi(h.job)
+		return own < id
+	})
 }
 
 // ours reports whether a job is one of this run's allocations.
@@ -148,52 +173,79 @@ func (c *Cluster) ours(job string) bool {
 
 // Resume resumes the nodes of hosts that Drain drained, unless they have another reason now: then they are somebody else's.
 func (c *Cluster) Resume(ctx context.Context, hosts []string) error {
-	return c.end(ctx, hosts, func(d drain) error {
-		if _, err := ask(ctx, "scontrol", "update", "NodeName="+d.node, "State=UNDRAIN"); err != nil {
-			return fmt.Errorf("resume node %s: %w; run scontrol update nodename=%s state=undrain", d.node, err, d.node)
-		}
-		return nil
-	})
+	return c.end(ctx, hosts, func(d drain) []string { return []string{"State=UNDRAIN"} })
 }
 
 // Keep leaves the nodes of hosts that Drain drained as they are, with another reason.
 func (c *Cluster) Keep(ctx context.Context, reasons map[string]string) error {
-	return c.end(ctx, sorted(reasons), func(d drain) error {
-		_, err := ask(ctx, "scontrol", "update", "NodeName="+d.node, "State=DRAIN", "Reason="+reasonText(reasons[d.host], "when it is repaired", d.node))
-		if err != nil {
-			return fmt.Errorf("change the reason of node %s: %w", d.node, err)
-		}
-		return nil
+	return c.end(ctx, sorted(reasons), func(d drain) []string {
+		return []string{"State=DRAIN", "Reason=" + reasonText(reasons[d.host], "when it is repaired", d.node)}
 	})
 }
 
-// end does something to each node that Drain drained for these hosts, unless it has another reason now, and forgets it.
-func (c *Cluster) end(ctx context.Context, hosts []string, do func(drain) error) error {
+// Drained returns the nodes that Drain drained and that are drained still, as far as this run knows.
+func (c *Cluster) Drained() (nodes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.drained {
+		nodes = append(nodes, d.node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// endPatience is how long Slurm may not answer: another controller takes over within a minute or two.
+const endPatience = 2 * time.Minute
+
+// end updates each node that Drain drained for these hosts, unless it has another reason now, and forgets it.
+func (c *Cluster) end(ctx context.Context, hosts []string, update func(drain) []string) error {
+	var errs []error
+	for began := time.Now(); ; {
+		left, err := c.endNow(ctx, hosts, update, &errs)
+		if len(left) == 0 {
+			return errors.Join(errs...)
+		}
+		if ctx.Err() != nil || time.Since(began) > endPatience {
+			return errors.Join(append(errs, fmt.Errorf("%w; %s stays drained: scontrol update nodename=%s state=undrain", err, strings.Join(left, ", "), strings.Join(left, ",")))...)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// endNow is one attempt of end. It returns the nodes that are left because Slurm did not answer, and why.
+func (c *Cluster) endNow(ctx context.Context, hosts []string, update func(drain) []string, errs *[]error) (left []string, why error) {
 	var mine []drain
 	c.mu.Lock()
 	for _, host := range hosts {
 		if d, is := c.drained[host]; is {
 			mine = append(mine, d)
-			delete(c.drained, host)
 		}
 	}
 	c.mu.Unlock()
 	if len(mine) == 0 {
-		return nil
+		return nil, nil
 	}
 	all, err := listNodes(ctx)
-	if err != nil {
-		return fmt.Errorf("end the drain of node %s: %w", mine[0].node, err)
-	}
-	var errs []error
 	for _, d := range mine {
-		switch n, _ := all.find(ctx, d.node); {
-		case !n.has("DRAIN"):
-		case n.reason != d.reason:
-			errs = append(errs, fmt.Errorf("node %s stays drained: its reason is now %q", d.node, neutral(n.reason)))
-		default:
-			errs = append(errs, do(d))
+		if err == nil {
+			switch n, _ := all.find(ctx, d.node); {
+			case !n.has("DRAIN"):
+			case n.reason != d.reason:
+				*errs = append(*errs, fmt.Errorf("node %s stays drained: its reason is now %q", d.node, neutral(n.reason)))
+			default:
+				_, err = ask(ctx, append([]string{"scontrol", "update", "NodeName=" + d.node}, update(d)...)...)
+			}
 		}
+		if err != nil {
+			left, why = append(left, d.node), err
+			continue
+		}
+		c.mu.Lock()
+		delete(c.drained, d.host)
+		c.mu.Unlock()
 	}
-	return errors.Join(errs...)
+	return left, why
 }

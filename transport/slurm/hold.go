@@ -77,7 +77,7 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		enough = enough && r.node.memory >= 1024
 	}
 	word := "fabricform-" + rand.Text()
-	argv := append(srun(names), "--immediate="+strconv.Itoa(patience), "--job-name=fabricform", "--no-kill")
+	argv := append(srun(names), "--immediate="+strconv.Itoa(patience), "--job-name="+holdName, "--no-kill")
 	if enough { // nodes whose memory slurm.conf does not tell have 1 MiB for Slurm
 		argv = append(argv, "--mem=256M") // without, a job asks for all of a node's memory where Slurm accounts for it
 	}

@@ -210,20 +210,49 @@ func controllers(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// jobsOn returns the IDs of the jobs that hold processors of the nodes, without those of this name that a session holds itself.
-func jobsOn(ctx context.Context, nodes ...string) ([]string, error) {
-	text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
-		"--nodelist="+strings.Join(nodes, ","), "--format=%A")
-	if err != nil {
-		return nil, err
+// job is a job that holds processors of a node.
+type job struct{ id, state, name string }
+
+// completing reports whether only the end of the job is left, such as its epilog.
+func (j job) completing() bool { return j.state == "CG" }
+
+func ids(jobs []job) (out []string) {
+	for _, j := range jobs {
+		out = append(out, j.id)
 	}
-	var out []string
-	for id := range strings.FieldsSeq(text) {
-		if strings.Trim(id, "0123456789") == "" && !slices.Contains(out, id) {
-			out = append(out, id)
+	return out
+}
+
+// jobsOn returns the jobs that hold processors of the nodes.
+func jobsOn(ctx context.Context, nodes ...string) (out []job, err error) {
+	text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
+		"--nodelist="+strings.Join(nodes, ","), "--format=%A %t %j")
+	for line := range strings.Lines(text) {
+		fields := append(strings.SplitN(strings.TrimSpace(line), " ", 3), "", "")
+		j := job{fields[0], fields[1], fields[2]}
+		if strings.Trim(j.id, "0123456789") == "" && j.id != "" && !slices.ContainsFunc(out, func(o job) bool { return o.id == j.id }) {
+			out = append(out, j)
 		}
 	}
-	return out, nil
+	return out, err
+}
+
+// epilogPatience is how long jobs that are completing may take before they count as jobs that run.
+const epilogPatience = 30 * time.Second
+
+// jobsStaying is jobsOn, but it waits for jobs that are completing: our own of a moment ago is one.
+func jobsStaying(ctx context.Context, node string) ([]job, error) {
+	for end := time.Now().Add(epilogPatience); ; {
+		jobs, err := jobsOn(ctx, node)
+		if err != nil || len(jobs) == 0 || !slices.ContainsFunc(jobs, job.completing) || time.Now().After(end) {
+			return jobs, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookEvery / 2):
+		}
+	}
 }
 
 // whereToRun returns what to do if Slurm's programs are missing.

@@ -212,9 +212,11 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 			r.answer(nil, &transport.Error{Host: r.to.Name, Op: "find its node", Err: err})
 			continue
 		}
-		if jobs, err := jobsOn(r.ctx, name); r.to.Slurm.Exclusive && err == nil && len(jobs) > 0 {
-			r.answer(nil, &transport.BusyError{Jobs: jobs})
-			continue
+		if r.to.Slurm.Exclusive {
+			if jobs, err := jobsStaying(r.ctx, name); err == nil && len(jobs) > 0 {
+				r.answer(nil, &transport.BusyError{Jobs: ids(jobs)})
+				continue
+			}
 		}
 		if r.node.busy() {
 			all.Go(func() { c.allocateOn([]*request{r}) })
@@ -265,7 +267,7 @@ func (c *Cluster) allocateOn(rs []*request) {
 // whyNot explains why a node could not be allocated: with the jobs that hold it, if some do.
 func whyNot(r *request, err error) error {
 	if jobs, asked := jobsOn(context.WithoutCancel(r.ctx), r.node.name); asked == nil && len(jobs) > 0 {
-		return &transport.BusyError{Jobs: jobs}
+		return &transport.BusyError{Jobs: ids(jobs)}
 	}
 	return &transport.Error{Host: r.to.Name, Op: "reach node " + r.node.name, Err: err, Hint: whereToRun(err)}
 }

@@ -32,3 +32,9 @@ func (c *Cluster) Drain(context.Context, map[string]string, func([]string)) erro
 
 // Resume does nothing: Drain has drained nothing.
 func (c *Cluster) Resume(context.Context, []string) error { return nil }
+
+// Keep does nothing, either.
+func (c *Cluster) Keep(context.Context, map[string]string) error { return nil }
+
+// Drained returns nothing.
+func (c *Cluster) Drained() []string { return nil }
