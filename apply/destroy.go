@@ -22,7 +22,7 @@ func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 	if err := r.approve(r.p); err != nil {
 		return Failed, err
 	}
-	changed, err := r.changeInWaves(ctx)
+	changed, err := r.changeInWaves(ctx, r.change)
 	r.e.Walk(r.report.Outcomes)
 	r.noteMoved()
 	if err == nil && changed == Done {

@@ -61,12 +61,12 @@ next:
 	return out
 }
 
-// changeInWaves is change for a fabric with hosts that a scheduler gives to jobs: what touches no job's traffic is changed at once, and then
+// changeInWaves does a change for a fabric with hosts that a scheduler gives to jobs: what touches no job's traffic is changed at once, and then
 // each wave is drained, changed, checked and given back. It stops when a wave fails.
-func (r *run) changeInWaves(ctx context.Context) (Ending, error) {
+func (r *run) changeInWaves(ctx context.Context, change func(context.Context) (Ending, error)) (Ending, error) {
 	waves := r.drainWaves()
 	if len(waves) == 0 {
-		return r.change(ctx)
+		return change(ctx)
 	}
 	if r.o.Manual || r.o.CheckRollback {
 		return Failed, errors.New("nothing was changed: hosts are given back to jobs wave by wave, so that what was committed there cannot wait for a " +
@@ -91,7 +91,7 @@ func (r *run) changeInWaves(ctx context.Context) (Ending, error) {
 		r.p, r.report.Outcomes = &own, nil
 	}
 	part(func(host string) bool { return !r.pending[host] })
-	ending, err := r.change(ctx)
+	ending, err := change(ctx)
 	done = after(r.report.Outcomes, done)
 	for i, wave := range waves {
 		if ending != Done || err != nil {
@@ -103,7 +103,7 @@ func (r *run) changeInWaves(ctx context.Context) (Ending, error) {
 		part(func(host string) bool { return slices.Contains(wave, host) })
 		r.p.Enrol = nil // the first part has written the rosters
 		r.wave = fmt.Sprintf("wave %d of %d (%s)", i+1, len(waves), planner.Names(wave))
-		ending, err = r.drained(ctx, wave, func() (Ending, error) { return r.change(ctx) })
+		ending, err = r.drained(ctx, wave, func() (Ending, error) { return change(ctx) })
 		done = after(r.report.Outcomes, done)
 		if (ending != Done || err != nil) && len(waves) > 1 {
 			r.e.Warn("%s", r.stopped(done, waves[i+1:]))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ type cluster struct {
 }
 
 func (c *cluster) Drain(_ context.Context, reasons map[string]string, waiting func([]string)) error {
-	for host, reason := range reasons {
-		c.said = append(c.said, "drain "+host+": "+reason)
+	for _, host := range slices.Sorted(maps.Keys(reasons)) {
+		c.said = append(c.said, "drain "+host+": "+reasons[host])
 	}
 	if c.err == nil {
 		waiting([]string{"7"})
@@ -103,7 +104,6 @@ func TestDrainedHostsAreGivenBack(t *testing.T) {
 	if ending, err := r.drained(t.Context(), []string{"a", "c"}, func() (Ending, error) { c.said = append(c.said, "change"); return RolledBack, failed }); ending != RolledBack || !errors.Is(err, failed) {
 		t.Errorf("%v, %v", ending, err)
 	}
-	slices.Sort(c.said[:2])
 	if got, want := strings.Join(c.said, "\n"), "drain a: fabricform apply 1 by ann@login: nic.n mtu is 1500, wanted 9000\n"+
 		"drain c: fabricform apply 1 by ann@login: nic.n mtu is 1500, wanted 9000\nchange\nresume a c"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -116,6 +116,36 @@ func TestDrainedHostsAreGivenBack(t *testing.T) {
 		ending, err := drainable(c, 2).drained(t.Context(), []string{"a"}, func() (Ending, error) { t.Error("it was changed"); return Done, nil })
 		if ending != refused.want || (err == nil) != (refused.want == HostsUnreachable) || len(c.said) != 1 {
 			t.Errorf("%v: %v, %v, %q", refused.err, ending, err, c.said)
+		}
+	}
+}
+
+// TestWavesFollowEachOther: what needs no drain comes first, each host is changed once, and after a wave that failed none begins.
+func TestWavesFollowEachOther(t *testing.T) {
+	const first, second, third = "change f, enrol b", "|drain a|drain c|change a c|resume a c", "|drain b|drain d|change b d|resume b d"
+	for fails, want := range map[string]string{"": first + second + third + "|drain e|change e|resume e", "f": first, "b": first + second + third} {
+		c := &cluster{}
+		r := drainable(c, 2)
+		r.p.Enrol = []string{"b"}
+		whole := r.p
+		ending, err := r.changeInWaves(t.Context(), func(context.Context) (Ending, error) {
+			var hosts []string
+			for _, h := range r.p.Hosts {
+				if len(h.Actions) > 0 {
+					hosts = append(hosts, h.Name)
+				}
+			}
+			c.said = append(c.said, strings.TrimSuffix("change "+strings.Join(hosts, " ")+", enrol "+strings.Join(r.p.Enrol, " "), ", enrol "))
+			if slices.Contains(hosts, fails) {
+				return RolledBack, nil
+			}
+			return Done, nil
+		})
+		for i, said := range c.said {
+			c.said[i], _, _ = strings.Cut(said, ":")
+		}
+		if got := strings.Join(c.said, "|"); got != want || err != nil || (ending == Done) != (fails == "") || r.p != whole || len(r.pending) > 0 {
+			t.Errorf("%q fails: %s, %v, %v", fails, got, ending, err)
 		}
 	}
 }
@@ -140,7 +170,7 @@ func TestWavesCannotWaitForTheEnd(t *testing.T) {
 		c := &cluster{}
 		r := drainable(c, 2)
 		r.o = o
-		if ending, err := r.changeInWaves(t.Context()); ending != Failed || err == nil || !strings.Contains(err.Error(), "nothing was changed") || c.said != nil {
+		if ending, err := r.changeInWaves(t.Context(), nil); ending != Failed || err == nil || !strings.Contains(err.Error(), "nothing was changed") || c.said != nil {
 			t.Errorf("%+v: %v, %v, %q", o, ending, err, c.said)
 		}
 	}

@@ -185,7 +185,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return max(ending, keyed), err
 	}
 	r.report.Outcomes = nil
-	changed, err := r.changeInWaves(ctx)
+	changed, err := r.changeInWaves(ctx, r.change)
 	err = r.ofTheRest(err)
 	committed := r.committed() // without driver stacks, which are not rolled back
 	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
