@@ -47,8 +47,9 @@ type Manager struct {
 	// sets the map.
 	MapsLost bool
 
-	// Stanzas returns the first and the last line of all that a file says of a link; nil if the manager has a file for each link.
-	Stanzas func(text, netdev string) [][2]int
+	// Stanzas returns the first and the last lines of all that a file says of links, by the names that it has for them; nil if the manager
+	// has a file for each link.
+	Stanzas func(text string, names []string) [][2]int
 
 	// Check runs the manager's parser on all our files in Folder together with the files of others; nil if there is no
 	// such parser.

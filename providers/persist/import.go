@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
@@ -30,10 +31,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 			files = netmanager.Files(ctx, r, n.Netdev, c)
 		}
 		switch {
-		case ours(files):
-		case d.Persist && claimed:
-			d.First(n.Name, "before the first apply, "+netmanager.Removal(ctx, r, n.Netdev, c))
-		case d.Persist:
+		case d.Persist || ours(files):
 		case claimed:
 			n.Persist = false
 			d.Note(n.Name, fmt.Sprintf("not persistent here: %s configures it, a file of %s", files, c.Manager))
@@ -48,6 +46,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		d.Leave("", fmt.Sprintf("memlock = %q: %s sets it and keeps it", limit, file))
 	}
 	if d.Persist {
+		makeWay(ctx, r, d)
 		return nil
 	}
 	units := oursIn(ctx, r, unitFolder)
@@ -65,6 +64,34 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		}
 	}
 	return nil
+}
+
+// makeWay remarks on what a person must do so that files of ours can keep the NICs: remove what other files say of them, or choose a
+// manager. A file goes on beside ours if it configures a NIC with addresses that were learned, or by a pattern that ours precedes.
+func makeWay(ctx context.Context, r host.Reader, d *resource.Draft) {
+	var s Spec
+	for _, x := range Desired(&fabric.Fabric{}, d.Host) {
+		if x.Addr.Kind == Kind {
+			s = decode[Spec](x)
+		}
+	}
+	ls, err := withManagers(d.Snapshot, s)
+	if err != nil {
+		d.First("", "before the first apply, "+err.Error())
+		return
+	}
+	found := netmanager.Part.Of(d.Snapshot)
+	name := map[string]string{}
+	var netdevs []string
+	for _, l := range ls {
+		if conflict(found, l) != nil && !ours(netmanager.Files(ctx, r, l.Link.Name, found.Claims[l.Link.Name])) {
+			name[l.Link.Name] = l.Name
+			netdevs = append(netdevs, l.Link.Name)
+		}
+	}
+	for _, x := range netmanager.Removals(ctx, r, netdevs, found.Claims) {
+		d.First(name[x.Links[0]], "before the first apply, "+x.Text)
+	}
 }
 
 // ours reports whether the name is that of a file that fabricform wrote.

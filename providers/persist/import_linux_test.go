@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -52,7 +53,9 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true})
 		h.Sysctl = map[string]string{"net.ipv4.ip_forward": "1"}
 		snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
-		netmanager.Part.Put(snap, netmanager.Found{Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/run/systemd/network/10-netplan-eth1.network", Exact: true}}})
+		h.NICs[0].Addresses, h.NICs[0].AddressesSet = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}, true
+		netmanager.Part.Put(snap, netmanager.Found{Active: []string{"netplan", "systemd-networkd"}, Behind: "systemd-networkd",
+			Claims: map[string]netmanager.Claim{"eth1": {Manager: "netplan", File: "/run/systemd/network/10-netplan-eth1.network", Exact: true}}})
 		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
 		if err := (provider{}).Import(t.Context(), machine(t, files), d); err != nil {
 			t.Fatal(err)
@@ -70,7 +73,7 @@ func TestAnImportLeavesBootsToWhoDoesThem(t *testing.T) {
 	}
 	d = draft(true)
 	if !d.Host.NICs[0].Persist || !d.Host.NICs[1].Persist || !d.Host.RXE[0].Persist || len(d.Host.Sysctl) != 1 || len(d.Remarks) != 1 ||
-		d.Host.Memlock != "unlimited" || !d.Remarks[0].Before || d.Remarks[0].Text != "before the first apply, remove lines 3 to 6 of /etc/netplan/99-hand.yaml, a file of netplan" {
+		d.Host.Memlock != "unlimited" || !d.Remarks[0].Before || d.Remarks[0].Text != "before the first apply, remove lines 3 to 6 of /etc/netplan/99-hand.yaml, a file of netplan, then run `netplan generate`" {
 		t.Errorf("%+v, remarks %+v", d.Host, d.Remarks)
 	}
 }
@@ -119,5 +122,51 @@ func TestTheLimitOfLockedMemoryIsThatOfPAM(t *testing.T) {
 		if limit, _ := memlockNow(t.Context(), machine(t, map[string]string{"/etc/security/limits.conf": text})); limit != want {
 			t.Errorf("%q: %q, want %q", text, limit, want)
 		}
+	}
+}
+
+// TestOnlyWhatWouldOverrideOursIsRemoved: a file goes on that configures a NIC by DHCP, or by a pattern that sorts after our file.
+func TestOnlyWhatWouldOverrideOursIsRemoved(t *testing.T) {
+	address := netip.MustParsePrefix("10.0.0.1/24")
+	const folder = "/etc/systemd/network/"
+	exact := netmanager.Claim{Manager: "systemd-networkd", File: folder + "20-rails.network", Exact: true}
+	pattern := netmanager.Claim{Manager: "systemd-networkd", File: folder + "80-all.network"}
+	for name, c := range map[string]struct {
+		claims  map[string]netmanager.Claim
+		active  []string
+		learned bool // the second NIC has its addresses by DHCP
+		want    string
+	}{
+		"one file of both": {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, false, "rail0: before the first apply, remove " + exact.File + ", a file of systemd-networkd"},
+		"and one by DHCP":  {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, true, "rail0: before the first apply, remove eth1 from " + exact.File + ", a file of systemd-networkd"},
+		"by DHCP":          {map[string]netmanager.Claim{"eth2": exact}, nil, true, ""},
+		"a later pattern":  {map[string]netmanager.Claim{"eth1": pattern, "eth2": pattern}, nil, false, ""},
+		"an earlier pattern": {map[string]netmanager.Claim{"eth1": {Manager: "systemd-networkd", File: folder + "00-all.network"}}, nil, false,
+			"rail0: before the first apply, exclude eth1 from the pattern in " + folder + "00-all.network, a file of systemd-networkd, or rename the file so that it sorts after ours"},
+		"nobody's": {nil, nil, false, ""},
+		"two managers": {nil, []string{"networkmanager", "systemd-networkd"}, false,
+			": before the first apply, nic rail0: several network managers are active, and none configures eth1 yet: networkmanager, systemd-networkd; choose one with `network_manager` on the host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, h := soft(true, true)
+			h.NICs[0].Addresses, h.NICs[0].AddressesSet = []netip.Prefix{address}, true
+			h.NICs = append(h.NICs, &fabric.NIC{Name: "rail1", Host: "a", Netdev: "eth2", Persist: true, AddressesSet: !c.learned})
+			snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth1"}, {Index: 2, Name: "eth2"}}}
+			if c.active == nil {
+				c.active = []string{"systemd-networkd"}
+			}
+			netmanager.Part.Put(snap, netmanager.Found{Active: c.active, Claims: c.claims})
+			d := &resource.Draft{Snapshot: snap, Host: h, Persist: true}
+			if err := (provider{}).Import(t.Context(), machine(t, nil), d); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range d.Remarks {
+				got = append(got, r.NIC+": "+r.Text)
+			}
+			if strings.Join(got, "; ") != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

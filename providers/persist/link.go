@@ -15,8 +15,26 @@ import (
 // of an interface (dev_valid_name in net/core/dev.c).
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`) })
 
-// links finds the spec's NICs and their managers.
+// links finds the spec's NICs and their managers. It returns an error if another file would override ours.
 func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
+	out, err := withManagers(snap, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range out {
+		// A front names its output for a device by the device alone, so that only the front's own files show who declares it.
+		if l.Device != nil && l.Manager != nil && l.Manager.Front && there(snap, l) {
+			continue
+		}
+		if err := conflict(netmanager.Part.Of(snap), l); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// withManagers finds the spec's NICs and their managers.
+func withManagers(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 	managers := netmanager.Part.Of(snap)
 	var out []netmanager.Link
 	for _, n := range s.NICs {
@@ -38,13 +56,6 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 	for i, l := range out {
 		var err error
 		if out[i], err = managerOf(managers, s.Manager, l); err != nil {
-			return nil, err
-		}
-		// A front names its output for a device by the device alone, so that only the front's own files show who declares it.
-		if l := out[i]; l.Device != nil && l.Manager != nil && l.Manager.Front && there(snap, l) {
-			continue
-		}
-		if err := conflict(managers, out[i]); err != nil {
 			return nil, err
 		}
 	}

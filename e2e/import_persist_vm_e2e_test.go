@@ -1,0 +1,216 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ofRails has for each network manager what a person has written for two rails, the second one with a table of its own, and how the manager
+// was told. %[1]d is the number of the host.
+var ofRails = map[string]string{
+	"networkd": `cat > /etc/systemd/network/20-rail0.network <<END
+[Match]
+Name=eth1
+[Link]
+MTUBytes=4200
+[Network]
+Address=10.20.0.%[1]d/24
+IPv6AcceptRA=no
+END
+cat > /etc/systemd/network/21-rail1.network <<END
+[Match]
+Name=eth2
+[Network]
+Address=10.20.1.%[1]d/24
+Address=fd00:20::%[1]d/64
+IPv6AcceptRA=no
+[Route]
+Destination=10.98.0.0/16
+Gateway=10.20.1.9
+Table=102
+[RoutingPolicyRule]
+From=10.20.1.%[1]d
+Table=102
+Priority=10102
+END
+networkctl reload`,
+	"networkmanager": `nmcli connection add type ethernet ifname eth1 con-name rail0 802-3-ethernet.mtu 4200 ipv4.method manual ipv4.addresses 10.20.0.%[1]d/24 ipv6.method link-local
+nmcli connection add type ethernet ifname eth2 con-name rail1 ipv4.method manual ipv4.addresses 10.20.1.%[1]d/24 ipv4.routes "10.98.0.0/16 10.20.1.9 table=102" \
+  ipv4.routing-rules "priority 10102 from 10.20.1.%[1]d table 102" ipv6.method manual ipv6.addresses fd00:20::%[1]d/64
+nmcli connection up rail0; nmcli connection up rail1`,
+	"netplan-networkd": `umask 077; cat > /etc/netplan/60-rails.yaml <<END
+# The rails of this host.
+network:
+  version: 2
+  ethernets:
+    eth1:
+      mtu: 4200
+# what follows was once another address
+      addresses: [10.20.0.%[1]d/24]
+      accept-ra: false
+
+    second:
+      match: {name: eth2}
+      accept-ra: false
+      addresses:
+        - 10.20.1.%[1]d/24
+        - fd00:20::%[1]d/64
+      routes:
+        - {to: 10.98.0.0/16, via: 10.20.1.9, table: 102}
+      routing-policy:
+        - {from: 10.20.1.%[1]d, table: 102, priority: 10102}
+END
+netplan apply`,
+	"ifupdown": `cat >> /etc/network/interfaces <<END
+
+auto eth1 eth2
+iface eth1 inet static
+  address 10.20.0.%[1]d/24
+  mtu 4200
+
+iface eth2 inet static
+  address 10.20.1.%[1]d/24
+  up ip route add 10.98.0.0/16 via 10.20.1.9 dev eth2 table 102
+  up ip rule add from 10.20.1.%[1]d table 102 priority 10102
+iface eth2 inet6 static
+  address fd00:20::%[1]d/64
+  accept_ra 0
+END
+ifup eth1 eth2`,
+}
+
+// removal is what import says of one file on some hosts.
+var removal = regexp.MustCompile("(?m)^! ([^:]+): before the first apply, remove (?:(lines? .*) of )?(/[^ ,]+), a file of [^ ,]+(?:, then run `([^`]*)`)?$")
+
+// TestRemovedAsImportSays: hosts whose rails a person configured, with one network manager after the other. Without the lines and files that
+// import -persist names, and nothing else, the plan has our files alone. After them and after a reboot, the hosts are as before, and the plan
+// is empty.
+func TestRemovedAsImportSays(t *testing.T) {
+	long(t)
+	for _, o := range owners {
+		t.Run(o.name, func(t *testing.T) { removedAsImportSays(t, o.name) })
+	}
+}
+
+func removedAsImportSays(t *testing.T, owner string) {
+	dir := t.TempDir()
+	bare, state := filepath.Join(dir, "bare.hcl"), t.TempDir()
+	text := "fabric \"bare\" {}\n"
+	for i, host := range []string{"node1", "node2"} {
+		text += fmt.Sprintf("host %q {\n  address = \"192.168.1.10%d\"\n  nic \"p0\" { netdev = \"eth1\" }\n  nic \"p1\" { netdev = \"eth2\" }\n}\n", host, i+1)
+	}
+	for _, nic := range []string{"p0", "p1"} {
+		text += fmt.Sprintf("link %q { endpoints = [host.node1.nic.%[1]s, host.node2.nic.%[1]s] }\n", nic)
+	}
+	if err := os.WriteFile(bare, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { try(t, state, "lab", "down", bare) })
+	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, bare).want(t, 0, "is up")
+	on := func(host, script string) string { return inside(t, state, bare, host, "sh", "-ec", script) }
+	hand := ofRails[owner]
+	if hand == "" {
+		hand = ofRails["netplan-networkd"] // for the other manager behind netplan
+	}
+	// What the kernel has of the rails, without who added it and what changes by itself.
+	const now = `for d in eth1 eth2; do echo $d $(cat /sys/class/net/$d/mtu); ip -br addr show dev $d | grep -o '[0-9a-f.:]*/[0-9]*' | grep -v '^fe80' | sort; done
+ip route show table all | grep -E 'dev eth[12]' | grep -v -e fe80 -e ff00 -e anycast -e '^local' -e broadcast -e multicast | sed -E 's/ (proto|metric|pref|scope) [^ ]+//g; s/ +$//' | sort
+ip rule | grep 10102: | sed 's/ proto .*//'`
+	want := map[string]string{}
+	for i, host := range []string{"node1", "node2"} {
+		on(host, fmt.Sprintf(hand, i+1))
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) {
+			want[host] = on(host, now)
+			if strings.Contains(want[host], "eth1 4200\n10.20.0.") && strings.Contains(want[host], "fd00:20::") && strings.Contains(want[host], "10.98.0.0/16") && strings.Contains(want[host], "10102:") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s does not configure %s:\n%s", owner, host, want[host])
+			}
+		}
+	}
+	to := filepath.Join(dir, "kept")
+	a := try(t, state, "import", "-lab", "-persist", "-listen=1s", "-out", to, bare)
+	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", raw)
+	a.want(t, 0, "2 hosts, 2 links")
+	removals := removal.FindAllStringSubmatch(a.out, -1)
+	if len(removals) == 0 || strings.Count(a.out, "before the first apply") != len(removals) {
+		t.Fatalf("%d removals are understood", len(removals))
+	}
+	on("node1", othersFiles+" > /root/before")
+	for _, r := range removals {
+		script := "rm " + r[3]
+		if r[2] != "" {
+			edits := regexp.MustCompile(`lines? `).ReplaceAllString(strings.NewReplacer(" and ", "d;", " to ", ",").Replace(r[2]), "") + "d"
+			script = fmt.Sprintf("sed -i '%s' %s", edits, r[3])
+		}
+		if r[4] != "" {
+			script += "; " + r[4]
+		}
+		for host := range strings.SplitSeq(r[1], ", ") {
+			t.Logf("%s\n%s", script, on(host, script+"; ! [ -e "+r[3]+" ] || cat "+r[3]))
+		}
+	}
+	if left := on("node1", "grep -rlE 'eth1|eth2|rail' /etc/systemd/network /etc/netplan /etc/network /etc/NetworkManager 2>/dev/null | xargs -r grep -HvE '^ *#|^$' | grep -E 'eth1|eth2' || true"); left != "" {
+		t.Errorf("files still name the rails:\n%s", left)
+	}
+	p := try(t, state, "plan", "-lab=bare", "-json", "-detailed-exitcode", to)
+	p.want(t, 2)
+	files := 0
+	for line := range strings.Lines(p.out) {
+		var of struct {
+			Host struct {
+				Actions []struct {
+					Resource struct{ Addr struct{ Kind, Name string } }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &of); err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range of.Host.Actions {
+			switch kind := action.Resource.Addr.Kind; kind {
+			case "persist":
+				files++
+			case "manager": // NetworkManager lets go of a NIC that it has no file for
+			default:
+				t.Errorf("the plan has a change of %s.%s", kind, action.Resource.Addr.Name)
+			}
+		}
+	}
+	if files != 2 {
+		t.Errorf("the plan has the files of %d hosts", files)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	settled := func() {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end) && try(t, state, "plan", "-lab=bare", "-detailed-exitcode", to).code != 0; {
+			time.Sleep(2 * time.Second)
+		}
+		try(t, state, "plan", "-lab=bare", "-detailed-exitcode", to).want(t, 0, "No changes")
+		for host, was := range want {
+			if is := on(host, now); is != was {
+				t.Errorf("%s was\n%s\nand is\n%s", host, was, is)
+			}
+		}
+	}
+	try(t, state, "apply", "-lab=bare", "-auto-approve", "-no-verify", to).want(t, 0, "✓ node1.persist.files", "✓ node2.persist.files")
+	settled()
+	try(t, state, "lab", "reboot", bare, "node1").want(t, 0)
+	settled()
+	try(t, state, "verify", "-lab=bare", "-only", "ping", to).want(t, 0, "Verified (ping)")
+}
