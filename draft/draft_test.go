@@ -140,6 +140,18 @@ link "a-b-rail0" {
 	load(t, got)
 }
 
+// TestALinkHasTheNamesOfItsHosts in their order, whatever ssh calls them.
+func TestALinkHasTheNamesOfItsHosts(t *testing.T) {
+	in := Input{Fabric: "pair", Report: &cabling.Report{Cables: [][2]cabling.End{{end("10.0.0.5", "eth1"), end("gpu-a", "eth1")}}}}
+	for i, asked := range []string{"gpu-a", "10.0.0.5"} {
+		name := string(rune('a' + i))
+		in.Hosts = append(in.Hosts, Host{Name: name, Asked: asked, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth1", 9000, fmt.Sprintf("10.1.0.%d/30", i+1))}}})
+	}
+	if f := load(t, Write(in)); len(f.Links) != 1 || f.Links[0].Name != "a-b-rail0" || f.Links[0].Endpoints[0].Host != "a" {
+		t.Errorf("%+v", f.Links)
+	}
+}
+
 func commentOut(src string, line int, why string) (text, key string) {
 	got, key := CommentOut([]byte(src), line, why)
 	return string(got), key

@@ -23,6 +23,9 @@ func (w *writer) links() (out []*block) {
 	for _, c := range w.in.Report.Cables {
 		a, okA := w.end(c[0])
 		b, okB := w.end(c[1])
+		if x, y := w.outer(a), w.outer(b); cmp.Or(cmp.Compare(x.Host, y.Host), cmp.Compare(x.NIC, y.NIC)) > 0 { // the report has hosts as they were named
+			a, b = b, a
+		}
 		switch ends := [2]fabric.NICRef{w.outer(a), w.outer(b)}; {
 		case !okA || !okB:
 			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))

@@ -78,7 +78,10 @@ A port that hears nothing is reported as that: it may be cabled to a device that
 			return err
 		}
 		return a.onNamedHosts(cmd.Context(), args, func(ctx context.Context, s *apply.Session) error {
-			snaps, unreachable := a.readAll(ctx, s)
+			snaps, unreachable, err := a.readAll(ctx, s)
+			if err != nil {
+				return err
+			}
 			report, err := a.discover(ctx, s, snaps, d)
 			if err != nil {
 				return err
@@ -162,8 +165,8 @@ func hostOf(arg string) (*fabric.Host, error) {
 	return h, nil
 }
 
-// readAll reads all hosts of a session in parallel. It also returns those that could not be read, and why.
-func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.Snapshot, map[string]string) {
+// readAll reads all hosts of a session in parallel. It also returns those that could not be read, and why. Two names of one machine are an error.
+func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.Snapshot, map[string]string, error) {
 	snaps, unreachable := map[string]*facts.Snapshot{}, s.Unreachable()
 	var mu sync.Mutex
 	parallel.Each(0, s.Hosts(), func(_ int, host string) {
@@ -176,7 +179,28 @@ func (a *app) readAll(ctx context.Context, s *apply.Session) (map[string]*facts.
 		}
 		snaps[host] = snap
 	})
-	return snaps, unreachable
+	return snaps, unreachable, oneMachine(snaps)
+}
+
+// oneMachine returns an error if two of the hosts are the same machine: one boot of a kernel, and the same devices. The hosts of a namespace
+// lab share the boot alone.
+func oneMachine(snaps map[string]*facts.Snapshot) error {
+	known := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(snaps)) {
+		system := snaps[name].System
+		if system.BootID == "" {
+			continue
+		}
+		machine := system.BootID
+		for _, l := range snaps[name].Links {
+			machine += fmt.Sprintf(" %d %s %s", l.Index, l.Name, l.MAC)
+		}
+		if first := known[machine]; first != "" {
+			return fmt.Errorf("%s and %s are one machine: name it once", first, name)
+		}
+		known[machine] = name
+	}
+	return nil
 }
 
 // discover finds out the cables. Ports that are down take part if the operator agrees to set them up for the run.

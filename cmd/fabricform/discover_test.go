@@ -104,3 +104,28 @@ func TestErrorsOfLabsNameTheFabric(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAMachineWithTwoNamesIsRefused: its ports would be cabled to themselves. Hosts of a namespace lab have one boot, and other devices.
+func TestAMachineWithTwoNamesIsRefused(t *testing.T) {
+	named := func(boot, mac string) *facts.Snapshot {
+		return &facts.Snapshot{System: facts.System{BootID: boot}, Links: []host.Link{{Index: 2, Name: "eth0", MAC: mac}}}
+	}
+	const one, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
+	for _, c := range []struct {
+		a, b *facts.Snapshot
+		want string
+	}{
+		{named("x", one), named("x", one), "10.0.0.1 and gpu01 are one machine: name it once"},
+		{named("x", one), named("x", other), ""},
+		{named("x", one), named("y", one), ""},
+		{named("", one), named("", one), ""},
+	} {
+		got := ""
+		if err := oneMachine(map[string]*facts.Snapshot{"gpu01": c.a, "10.0.0.1": c.b}); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -68,10 +68,13 @@ With -slurm, no host is read: the files have the nodes of a Slurm cluster and th
 			return a.importSlurm(slurm, out)
 		}
 		return a.onNamedHosts(cmd.Context(), args, func(ctx context.Context, s *apply.Session) error {
-			snaps, unreachable := a.readAll(ctx, s)
+			snaps, unreachable, err := a.readAll(ctx, s)
+			if err != nil {
+				return err
+			}
 			if len(unreachable) > 0 {
 				a.err.Unreachable(unreachable)
-				return &exit{code: exitUnreachable, err: errors.New("nothing was written: files without these hosts would miss their links")}
+				return &exit{code: exitUnreachable, err: errors.New("nothing was written: files without these hosts would miss their links; leave them out to import the others")}
 			}
 			hosts, owner, err := a.importHosts(ctx, s, snaps, persist)
 			if err != nil {
