@@ -2,10 +2,13 @@ package providers
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +16,10 @@ import (
 
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/draft"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/dcb"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/resource/kindtest"
@@ -29,7 +34,57 @@ type running struct {
 	rules  []host.Rule
 	files  kindtest.Files
 
-	sysctls map[string]string // below /proc/sys
+	sysctls map[string]string  // below /proc/sys
+	classes map[string]traffic // of NICs with DCB, by name
+	kept    int                // actions of the first plan that keep what is there over a reboot
+}
+
+// traffic is how a NIC sorts packets: DSCPs with their priorities, the priorities with PFC, and its shares. The rest is as mlx5's driver
+// sets it up.
+type traffic struct {
+	dscps  map[int]int
+	pfc    uint8
+	shares map[int]int // by traffic class, which has the number of the priority; nil: an algorithm of the vendor
+}
+
+// DCB answers as net/dcb/dcbnl.c does.
+func (h *running) DCB(_ context.Context, m []byte) ([]byte, error) {
+	name, _, err := dcb.Find(m[4:], dcb.AttrName)
+	c, has := h.classes[strings.TrimRight(string(name), "\x00")]
+	if !has || err != nil {
+		return nil, host.ErrUnsupported
+	}
+	out := []byte{0, m[1], 0, 0}
+	if m[1] == dcb.CmdGetDCBX {
+		return append(out, dcb.Attribute(dcb.AttrDCBX, []byte{dcb.DCBXHost | dcb.DCBXCEE | dcb.DCBXIEEE})...), nil
+	}
+	ets, pfc := make([]byte, dcb.SizeETS), make([]byte, dcb.SizePFC)
+	ets[dcb.ETSCap], pfc[dcb.PFCCap], pfc[dcb.PFCMask] = dcb.Priorities, dcb.Priorities, c.pfc
+	for i := range dcb.Priorities {
+		ets[dcb.ETSTSA+i], ets[dcb.ETSShares+i], ets[dcb.ETSClasses+i] = dcb.TSAVendor, 100, uint8(i)
+		if c.shares != nil {
+			ets[dcb.ETSTSA+i], ets[dcb.ETSShares+i] = dcb.TSAETS, uint8(c.shares[i])
+		}
+	}
+	var apps []byte
+	for _, dscp := range slices.Sorted(maps.Keys(c.dscps)) {
+		a := dcb.OfDSCP(dscp, c.dscps[dscp])
+		apps = append(apps, dcb.Attribute(dcb.AppKind(a.Selector), binary.NativeEndian.AppendUint16([]byte{a.Selector, a.Priority}, a.Protocol))...)
+	}
+	return append(out, dcb.Attribute(dcb.AttrIEEE|dcb.Nested, slices.Concat(dcb.Attribute(dcb.IEEEETS, ets), dcb.Attribute(dcb.IEEEPFC, pfc),
+		dcb.Attribute(dcb.IEEEApps|dcb.Nested, apps)))...), nil
+}
+
+// Pause says that a NIC with DCB has no pause frames, which exclude PFC.
+func (h *running) Pause(_ context.Context, index int) ([]byte, error) {
+	if _, has := h.classes[h.links[index-1].Name]; !has {
+		return nil, host.ErrUnsupported
+	}
+	var out []byte
+	for _, kind := range []uint16{3, 4} { // ETHTOOL_A_PAUSE_RX and _TX of include/uapi/linux/ethtool_netlink.h
+		out = append(out, dcb.Attribute(kind, []byte{0})...)
+	}
+	return out, nil
 }
 
 func (h *running) Links(context.Context) ([]host.Link, error)   { return h.links, nil }
@@ -49,10 +104,11 @@ func (h *running) Sysctl(_ context.Context, path string) (string, error) {
 	}
 	return "", fs.ErrNotExist
 }
-func (*running) DCB(context.Context, []byte) ([]byte, error)        { return nil, host.ErrUnsupported }
-func (*running) Pause(context.Context, int) ([]byte, error)         { return nil, host.ErrUnsupported }
 func (*running) Records(context.Context) (map[string][]byte, error) { return nil, nil }
-func (*running) Stat(context.Context, string) (host.FileStat, error) {
+func (*running) Stat(_ context.Context, path string) (host.FileStat, error) {
+	if slices.Contains([]string{"/run/systemd/system", "/", "/usr", "/usr/local", "/usr/local/lib"}, path) {
+		return host.FileStat{Mode: fs.ModeDir | 0o755}, nil
+	}
 	return host.FileStat{}, fs.ErrNotExist
 }
 
@@ -73,14 +129,17 @@ func (h *running) add(l host.Link, addresses ...string) int {
 	return l.Index
 }
 
-// imported imports the host, loads the files, and fails unless its plan is empty.
-func (h *running) imported(t *testing.T) (text string, d *resource.Draft) {
+// InLab keeps the files for a reboot, also where the test itself runs in a namespace.
+func (*running) InLab() bool { return false }
+
+// imported imports the host, loads the files, and fails unless its plan is empty. With persist, the plan may keep what is there over a reboot.
+func (h *running) imported(t *testing.T, persist bool) (text string, d *resource.Draft) {
 	t.Helper()
 	snap, err := Kinds().Gather(t.Context(), h, resource.Query{Connection: facts.Connection{None: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err = Kinds().Import(t.Context(), h, snap, false); err != nil {
+	if d, err = Kinds().Import(t.Context(), h, snap, persist); err != nil {
 		t.Fatal(err)
 	}
 	raw := draft.Write(draft.Input{Fabric: "imported", Hosts: []draft.Host{{Name: "a", Asked: "a", Model: d.Host, Remarks: d.Remarks}}})
@@ -100,6 +159,10 @@ func (h *running) imported(t *testing.T) (text string, d *resource.Draft) {
 	}
 	p := planner.Make(f.Name, Kinds(), []planner.HostInput{{Name: "a", Snapshot: now, Resources: want}})
 	for _, x := range p.Hosts[0].Actions {
+		if persist && slices.Contains([]string{"persist", "program"}, x.Resource.Addr.Kind) {
+			h.kept++
+			continue
+		}
 		t.Errorf("the plan has %s: %+v", x.Resource.Addr, x.Changes)
 	}
 	for _, problem := range p.Hosts[0].Problems {
@@ -111,17 +174,56 @@ func (h *running) imported(t *testing.T) (text string, d *resource.Draft) {
 	return text, d
 }
 
-// TestHandMadeBondsAndVLANsPlanEmpty: 200 hosts with random bonds and VLANs, which files can declare, are imported as they are.
-func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
+// somehow makes a class of traffic that a block can say, and what of it the block has: its priority, its DSCP, and whether PFC is on.
+func somehow(r *rand.Rand) (c traffic, says string) {
+	p := 1 + r.IntN(7)
+	dscp := p<<3 + r.IntN(8)
+	shares := func() map[int]int {
+		if r.IntN(2) == 0 {
+			return nil
+		}
+		return map[int]int{0: 40, p: 60}
+	}
+	switch r.IntN(3) {
+	case 0:
+		return traffic{dscps: map[int]int{dscp: p}, pfc: 1 << p, shares: shares()}, fmt.Sprintf("%d %d true", p, dscp)
+	case 1:
+		return traffic{pfc: 1 << p, shares: shares()}, fmt.Sprintf("%d none true", p) // by the PCP
+	}
+	return traffic{dscps: map[int]int{dscp: p}}, fmt.Sprintf("%d %d false", p, dscp)
+}
+
+// says is what a class says as somehow returns it.
+func says(q *fabric.QoS) string {
+	if q == nil {
+		return ""
+	}
+	dscp := "none"
+	if q.DSCP != nil {
+		dscp = fmt.Sprint(*q.DSCP)
+	}
+	return fmt.Sprintf("%d %s %v", *q.Priority, dscp, q.PFC != nil && *q.PFC)
+}
+
+// TestHandMadeHostsPlanEmpty: 200 hosts with random bonds, VLANs, classes of traffic and limits of locked memory, which files can declare, are
+// imported as they are; every second one with -persist, whose plan has nothing but files.
+func TestHandMadeHostsPlanEmpty(t *testing.T) {
+	kept := 0
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 22))
 		pick := func(of ...string) string { return of[r.IntN(len(of))] }
 		mtu := func() int { return []int{1500, 4200, 9000}[r.IntN(3)] }
-		h := &running{}
+		h := &running{files: kindtest.Files{"/sys/fs/cgroup/system.slice/systemd-networkd.service/pids.max": "", "/proc/self/exe": "ELF"}, classes: map[string]traffic{}}
 		h.add(host.Link{Name: "lo", Loopback: true, Up: true, MTU: 65536})
 		bonds, vlans := 0, 0
+		class, said := somehow(r)
+		sorted := map[string]string{} // what is said of the class of each NIC
+		memlock, persist := pick("", "unlimited", "1048576"), r.IntN(2) == 0
+		if memlock != "" {
+			h.files["/etc/security/limits.d/hand.conf"] = "* - memlock " + strings.Replace(memlock, "1048576", "1024", 1) + "\n"
+		}
 		for group := range 1 + r.IntN(3) {
-			of, low := 0, mtu()
+			of, low, sorts := 0, mtu(), r.IntN(2) == 0
 			if r.IntN(2) == 0 {
 				mode := pick("balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb")
 				bonds++
@@ -130,10 +232,17 @@ func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
 			}
 			carrier := of
 			for i := range 1 + r.IntN(3) {
-				at := h.add(host.Link{Name: fmt.Sprintf("eth%d%d", group, i), PCI: fmt.Sprintf("0000:%02x:00.0", r.IntN(250)), Master: of, Up: true, MTU: low})
+				at := h.add(host.Link{Name: fmt.Sprintf("eth%d%d", group, i), PCI: fmt.Sprintf("0000:%02x:00.0", r.IntN(250)), Master: of, Up: true, MTU: low, Driver: "mlx5_core"})
 				if carrier == 0 {
 					carrier = at
 				}
+				sorted[h.links[at-1].Name] = ""
+				if sorts {
+					h.classes[h.links[at-1].Name], sorted[h.links[at-1].Name] = class, said
+				}
+			}
+			if of != 0 {
+				sorted[h.links[of-1].Name] = sorted[fmt.Sprintf("eth%d0", group)]
 			}
 			if r.IntN(2) == 0 {
 				h.addrs = append(h.addrs, host.Addr{Index: carrier, Prefix: netip.MustParsePrefix(fmt.Sprintf("10.%d.0.1/24", group))})
@@ -144,6 +253,7 @@ func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
 					VLAN: &host.VLAN{ID: 100 + i, Protocol: "802.1q", Egress: map[int]int{r.IntN(8): r.IntN(8)}}}
 				subnet := fmt.Sprintf("10.%d.%d", group, 10+i)
 				at := h.add(v, subnet+".1/24")
+				sorted[v.Name] = sorted[h.links[carrier-1].Name]
 				if v.Up && r.IntN(2) == 0 {
 					table := 100 + 10*group + i
 					h.routes = append(h.routes, host.Route{Table: table, Dst: netip.MustParsePrefix("10.200.0.0/16"), Via: netip.MustParseAddr(subnet + ".254"), OutIndex: at, Protocol: 4, Type: 1},
@@ -152,7 +262,8 @@ func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
 				}
 			}
 		}
-		text, d := h.imported(t)
+		text, d := h.imported(t, persist)
+		kept += h.kept
 		if got := strings.Count(text, "\n  bond "); got != bonds {
 			t.Fatalf("seed %d: %d bonds, want %d; %+v in\n%s", seed, got, bonds, d.Remarks, text)
 		}
@@ -164,9 +275,20 @@ func TestHandMadeBondsAndVLANsPlanEmpty(t *testing.T) {
 				t.Fatalf("seed %d: the MTU of %s is %d, want %d", seed, l.Name, n.MTU, l.MTU)
 			}
 		}
+		for _, n := range d.Host.NICs {
+			if got := says(n.QoS); got != sorted[n.Netdev] || n.Persist != persist {
+				t.Fatalf("seed %d: the class of %s is %q, want %q; it is persistent: %v, want %v; %+v in\n%s", seed, n.Netdev, got, sorted[n.Netdev], n.Persist, persist, d.Remarks, text)
+			}
+		}
+		if declared := strings.Contains(text, `memlock  = "`+memlock) || strings.Contains(text, `memlock = "`+memlock); memlock != "" && (d.Host.Memlock == memlock) != persist || declared != (memlock != "") {
+			t.Fatalf("seed %d: memlock is %q, of the host it is %q, persistent: %v, in\n%s", seed, d.Host.Memlock, memlock, persist, text)
+		}
 		if len(d.Host.Policy) != len(h.rules) || len(d.Host.Routes) != len(h.rules) {
 			t.Fatalf("seed %d: %d of %d rules, and %d routes in\n%s", seed, len(d.Host.Policy), len(h.rules), len(d.Host.Routes), text)
 		}
+	}
+	if kept < 100 {
+		t.Errorf("with -persist, only %d actions keep something", kept)
 	}
 }
 
@@ -241,7 +363,7 @@ func TestDevicesThatNoBlockMakesAreComments(t *testing.T) {
 			h.add(host.Link{Name: "eth0", PCI: "0000:01:00.0", Up: true, MTU: 1500})
 			h.add(host.Link{Name: "eth1", PCI: "0000:02:00.0", Up: true, MTU: 1500})
 			c.make(h)
-			if text, _ := h.imported(t); !strings.Contains(text, c.says) || strings.Count(text, "not imported")+strings.Count(text, "bond block does")+strings.Count(text, "vlan block has") == 0 {
+			if text, _ := h.imported(t, false); !strings.Contains(text, c.says) || strings.Count(text, "not imported")+strings.Count(text, "bond block does")+strings.Count(text, "vlan block has") == 0 {
 				t.Errorf("%q is not in\n%s", c.says, text)
 			}
 		})
@@ -260,7 +382,7 @@ func TestMembersOfABondHaveNoIPv6(t *testing.T) {
 	h.sysctls["net/ipv4/conf/eth1/promote_secondaries"], h.sysctls["net/ipv4/conf/default/promote_secondaries"] = "1", "0" // by systemd-networkd
 	h.sysctls["net/ipv4/conf/eth1/arp_ignore"], h.sysctls["net/ipv4/conf/default/arp_ignore"] = "1", "0"
 	h.files = map[string]string{"/proc/sys/net/ipv4/conf/eth1/promote_secondaries": "", "/proc/sys/net/ipv4/conf/eth1/arp_ignore": ""}
-	_, d := h.imported(t)
+	_, d := h.imported(t, false)
 	if s := d.Host.NICs[1].Sysctl; len(s) != 1 || s["ipv4.conf.arp_ignore"] != "1" {
 		t.Errorf("sysctls of eth1: %v", s)
 	}
