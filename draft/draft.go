@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ type Input struct {
 // Write returns the text of the file.
 func Write(in Input) []byte {
 	w := &writer{in: in, printer: &printer{group: map[string]string{}, family: map[string]family{}}, number: map[fabric.NICRef]int{},
-		byLink: map[fabric.NICRef]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{}}
+		byLink: map[fabric.NICRef]bool{}, port: map[fabric.NICRef]string{}, ports: map[string]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{}}
 	w.in.Hosts = slices.Clone(in.Hosts)
 	for i := range w.in.Hosts {
 		w.leaveAddresses(&w.in.Hosts[i])
@@ -63,10 +64,12 @@ type writer struct {
 	in      Input
 	folder  *folder
 	printer *printer
-	classes []*block               // the qos blocks
-	number  map[fabric.NICRef]int  // host numbers that networks give
-	byLink  map[fabric.NICRef]bool // a link gives the addresses
-	mtu     map[fabric.NICRef]bool // a link or network gives the MTU
+	classes []*block                 // the qos blocks
+	number  map[fabric.NICRef]int    // host numbers that networks give
+	byLink  map[fabric.NICRef]bool   // a link gives the addresses
+	mtu     map[fabric.NICRef]bool   // a link or network gives the MTU
+	port    map[fabric.NICRef]string // the port group of links from this end
+	ports   map[string]bool          // all port groups
 	// comments are further comments of NICs.
 	comments map[fabric.NICRef][]string
 	left     []string // of what could not be written
@@ -106,19 +109,19 @@ func (w *writer) nics(host string) []*fabric.NIC {
 	return nil
 }
 
-// end returns the NIC at the end of a cable; false if it was not imported.
-func (w *writer) end(e cabling.End) (fabric.NICRef, bool) {
+// ends returns the NICs at the end of a cable that were imported: several if they are functions of one port.
+func (w *writer) ends(e cabling.End) (out []fabric.NICRef) {
 	for _, h := range w.in.Hosts {
 		if h.Asked != e.Host {
 			continue
 		}
 		for _, n := range h.Model.NICs {
 			if slices.Contains(e.Netdevs, n.Netdev) {
-				return fabric.NICRef{Host: h.Name, NIC: n.Name}, true
+				out = append(out, fabric.NICRef{Host: h.Name, NIC: n.Name})
 			}
 		}
 	}
-	return fabric.NICRef{}, false
+	return out
 }
 
 // ref refers to a NIC from outside of its host.
@@ -198,13 +201,37 @@ func (w *writer) notImported(p *printer) {
 		return
 	}
 	fmt.Fprint(&p.Builder, "\n# On the hosts, but not in these files:\n")
+	alike := map[string][]string{} // texts that differ in numbers alone
 	for _, text := range slices.Sorted(maps.Keys(hosts)) {
-		fmt.Fprintf(&p.Builder, "# - %s: %s\n", clean(names(hosts[text])), clean(text))
+		shape := numbers.ReplaceAllString(text, "#")
+		alike[shape] = append(alike[shape], text)
+	}
+	for _, shape := range slices.Sorted(maps.Keys(alike)) {
+		texts := alike[shape]
+		more := ""
+		var on []string
+		for _, text := range texts {
+			on = append(on, hosts[text]...)
+		}
+		if len(texts) > maxAlike {
+			slices.Sort(on)
+			more = fmt.Sprintf(" (and %d more like this, on %s)", len(texts)-1, names(slices.Compact(on)))
+			texts = texts[:1]
+		}
+		for _, text := range texts {
+			fmt.Fprintf(&p.Builder, "# - %s: %s\n", clean(names(hosts[text])), clean(text+more))
+		}
 	}
 	for _, text := range w.left {
 		fmt.Fprintf(&p.Builder, "# - %s\n", clean(text))
 	}
 }
+
+// maxAlike is how many remarks that differ in numbers alone are listed; of more, the first one stands for all.
+const maxAlike = 3
+
+// numbers are numbers and addresses in a remark.
+var numbers = regexp.MustCompile(`[0-9a-fA-F:./]*[0-9][0-9a-fA-F:./]*`)
 
 // names lists hosts, the first few by name.
 func names(hosts []string) string {

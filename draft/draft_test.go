@@ -152,6 +152,44 @@ func TestALinkHasTheNamesOfItsHosts(t *testing.T) {
 	}
 }
 
+// spark is a host with the two functions of one port, whose subnets are crossed between hosts.
+func spark(i int, subnets ...int) Host {
+	h := Host{Name: fmt.Sprintf("spark%d", i), Asked: fmt.Sprintf("spark%d", i), Model: &fabric.Host{}}
+	for j, netdev := range []string{"enp1s0f0np0", "enP2p1s0f0np0"} {
+		if j < len(subnets) {
+			h.Model.NICs = append(h.Model.NICs, nicOf(fmt.Sprintf("rail%d", j), netdev, 9000, fmt.Sprintf("192.168.%d.%d/31", subnets[j], 10+i)))
+		}
+	}
+	return h
+}
+
+// TestFunctionsOfOnePortAreLinksOfOneGroup: two, paired by their subnets; a network for each behind a switch; and one link if only one
+// function was imported.
+func TestFunctionsOfOnePortAreLinksOfOneGroup(t *testing.T) {
+	port := func(i int) cabling.End {
+		return cabling.End{Host: fmt.Sprintf("spark%d", i), Netdevs: []string{"enp1s0f0np0", "enP2p1s0f0np0"}}
+	}
+	in := Input{Fabric: "sparks", Hosts: []Host{spark(0, 100, 101), spark(1, 101, 100)}, Report: &cabling.Report{Cables: [][2]cabling.End{{port(0), port(1)}}}}
+	text := Write(in)
+	f := load(t, text)
+	got := ""
+	for _, l := range f.Links {
+		got += fmt.Sprintf("%s %v %v %s %d; ", l.Name, l.Endpoints, l.Subnet, l.PortGroup, l.MTU)
+	}
+	if want := "spark0-spark1-rail0 [spark0.rail0 spark1.rail1] [192.168.100.10/31] spark0-spark1-port 9000; spark0-spark1-rail1 [spark0.rail1 spark1.rail0] [192.168.101.10/31] spark0-spark1-port 9000; "; got != want {
+		t.Errorf("%s\nwant %s in\n%s", got, want, text)
+	}
+	in.Hosts[1] = spark(1, 100)
+	text = Write(in)
+	if f := load(t, text); len(f.Links) != 1 || f.Links[0].PortGroup != "" || !strings.Contains(string(text), "the other end of spark0.rail1 is not imported") {
+		t.Errorf("one function:\n%s", text)
+	}
+	in.Hosts, in.Report = []Host{spark(0, 100, 101), spark(1, 100, 101)}, &cabling.Report{Segments: []cabling.Segment{{Ends: []cabling.End{port(0), port(1)}}}}
+	if f := load(t, Write(in)); len(f.Networks) != 2 || f.Networks[1].Name != "rail1" || len(f.Networks[1].Members) != 2 || f.Networks[1].Members[0].NIC != "rail1" {
+		t.Errorf("behind a switch:\n%s", Write(in))
+	}
+}
+
 func commentOut(src string, line int, why string) (text, key string) {
 	got, key := CommentOut([]byte(src), line, why)
 	return string(got), key
@@ -308,4 +346,44 @@ func TestNamesThatAreNoFormatStandAlone(t *testing.T) {
 			t.Errorf("%q: %s", head, text)
 		}
 	}
+}
+
+// TestRemarksThatAreAlikeAreOneLine: of many that differ in numbers alone, the first one stands for all.
+func TestRemarksThatAreAlikeAreOneLine(t *testing.T) {
+	in := Input{Fabric: "f"}
+	for i := range 16 {
+		h := Host{Name: fmt.Sprintf("gpu%02d", i+1), Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0)}}}
+		for rail := range 8 {
+			h.Remarks = append(h.Remarks, resource.Remark{Left: true, Text: fmt.Sprintf("rule from 10.0.%d.%d/32 lookup %d: odd", rail, i+1, 100+rail)})
+		}
+		if i < maxAlike {
+			h.Remarks = append(h.Remarks, resource.Remark{NIC: "rail0", Left: true, Text: fmt.Sprintf("address fd00::%d/64: odd", i+1)})
+		}
+		in.Hosts = append(in.Hosts, h)
+	}
+	_, got, _ := strings.Cut(string(Write(in)), "# On the hosts, but not in these files:\n")
+	const want = `# - gpu01: rail0: address fd00::1/64: odd
+# - gpu02: rail0: address fd00::2/64: odd
+# - gpu03: rail0: address fd00::3/64: odd
+# - gpu01: rule from 10.0.0.1/32 lookup 100: odd (and 127 more like this, on gpu01, gpu02 and 14 more)
+`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestAFieldHasTheNameOfItsNIC if another NIC has one of the same kind, and otherwise the short one.
+func TestAFieldHasTheNameOfItsNIC(t *testing.T) {
+	in := Input{Fabric: "f"}
+	for i := range 3 {
+		a, b := nicOf("rail0", "eth0", 0, fmt.Sprintf("10.0.0.%d/24", i+1)), nicOf("rail1", "eth1", 1500+i, fmt.Sprintf("10.1.%d.1/24", i+1))
+		a.AcceptRA = of(true)
+		in.Hosts = append(in.Hosts, Host{Name: fmt.Sprintf("n%d", i), Address: fmt.Sprintf("192.0.2.%d", i+1), Model: &fabric.Host{NICs: []*fabric.NIC{a, b}}})
+	}
+	text := string(Write(in))
+	const want = `    n0 = { address = "192.0.2.1", rail0_addresses = ["10.0.0.1/24"], rail1_addresses = ["10.1.1.1/24"], mtu = 1500 }`
+	if !strings.Contains(text, want) || !strings.Contains(text, "= self.value.rail0_addresses\n") {
+		t.Errorf("%s", text)
+	}
+	load(t, []byte(text))
 }

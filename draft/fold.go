@@ -13,6 +13,17 @@ type local struct {
 	keys   []string
 	fields []string
 	values map[string][]string // by field, in the order of keys
+	short  map[string]string   // the name of each field, unless another one has that, too
+}
+
+// shown is the name of a field in the files.
+func (l *local) shown(field string) string {
+	for other, name := range l.short {
+		if other != field && (name == l.short[field] || other == l.short[field]) {
+			return field
+		}
+	}
+	return l.short[field]
 }
 
 // forEach is the value of for_each.
@@ -34,27 +45,24 @@ func (f field) String() string {
 		out = "self.value"
 	}
 	if len(f.of.fields) > 1 {
-		out += "." + f.name
+		out += "." + f.of.shown(f.name)
 	}
 	return out
 }
 
-// add returns the name of the field with these values. prefer is the name that it gets if it is new; further is the one if another field
-// has that.
-func (l *local) add(prefer, further string, values []string) string {
-	for _, name := range l.fields {
-		if slices.Equal(l.values[name], values) {
-			return name
+// add returns the field with these values. short is its name if no other field has it; further is the field's own, which may get a number.
+func (l *local) add(short, further string, values []string) string {
+	for _, field := range l.fields {
+		if slices.Equal(l.values[field], values) {
+			return field
 		}
 	}
-	name := prefer
-	for n := 2; l.values[name] != nil; n++ {
-		if name = further; n > 2 {
-			name = fmt.Sprintf("%s_%d", further, n)
-		}
+	field := further
+	for n := 2; l.values[field] != nil; n++ {
+		field = fmt.Sprintf("%s_%d", further, n)
 	}
-	l.fields, l.values[name] = append(l.fields, name), values
-	return name
+	l.fields, l.values[field], l.short[field] = append(l.fields, field), values, short
+	return field
 }
 
 // lines writes the map.
@@ -67,7 +75,7 @@ func (l *local) write(b *strings.Builder) {
 	for i, key := range l.keys {
 		var parts []string
 		for _, name := range l.fields {
-			parts = append(parts, name+" = "+l.values[name][i])
+			parts = append(parts, l.shown(name)+" = "+l.values[name][i])
 		}
 		value := "{ " + strings.Join(parts, ", ") + " }"
 		if len(l.fields) == 1 {
@@ -100,7 +108,7 @@ func (f *folder) local(name string, keys []string) *local {
 	for n := 2; slices.ContainsFunc(f.locals, func(l *local) bool { return l.name == unique }); n++ {
 		unique = fmt.Sprintf("%s%d", name, n)
 	}
-	l := &local{name: unique, keys: keys, values: map[string][]string{}}
+	l := &local{name: unique, keys: keys, values: map[string][]string{}, short: map[string]string{}}
 	f.locals = append(f.locals, l)
 	return l
 }
@@ -187,6 +195,7 @@ func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(lab
 	if one == nil {
 		for _, name := range l.fields[fields:] {
 			delete(l.values, name)
+			delete(l.short, name)
 		}
 		l.fields = l.fields[:fields]
 		return blocks

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/fabric"
 )
 
@@ -21,20 +22,12 @@ func (w *writer) links() (out []*block) {
 	names := map[string]bool{}
 	cables := map[[2]fabric.NICRef][][2]fabric.NICRef{} // of bonds
 	for _, c := range w.in.Report.Cables {
-		a, okA := w.end(c[0])
-		b, okB := w.end(c[1])
-		if x, y := w.outer(a), w.outer(b); cmp.Or(cmp.Compare(x.Host, y.Host), cmp.Compare(x.NIC, y.NIC)) > 0 { // the report has hosts as they were named
-			a, b = b, a
-		}
-		switch ends := [2]fabric.NICRef{w.outer(a), w.outer(b)}; {
-		case !okA || !okB:
-			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))
-		case len(c[0].Netdevs) > 1:
-			w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: each end is several functions of one port; write a link for each pair, with one port_group", c[0], c[1]))
-		case ends == [2]fabric.NICRef{a, b}:
-			out = append(out, w.link(names, a, b)...)
-		default:
-			cables[ends] = append(cables[ends], [2]fabric.NICRef{a, b})
+		for _, lane := range w.lanes(c) {
+			if ends := [2]fabric.NICRef{w.outer(lane[0]), w.outer(lane[1])}; ends == lane {
+				out = append(out, w.link(names, lane[0], lane[1])...)
+			} else {
+				cables[ends] = append(cables[ends], lane)
+			}
 		}
 	}
 	for _, ends := range slices.SortedFunc(maps.Keys(cables), func(x, y [2]fabric.NICRef) int {
@@ -51,6 +44,54 @@ func (w *writer) links() (out []*block) {
 		out = append(out, w.link(names, ends[0], ends[1])...)
 	}
 	return out
+}
+
+// lanes returns the pairs of NICs that a direct cable connects; the first of each is of the first host by its name. Of several functions of
+// one port, as on a DGX Spark, those with a subnet in common are a pair, and then the others in their order. Their links have one port group.
+func (w *writer) lanes(c [2]cabling.End) (out [][2]fabric.NICRef) {
+	a, b := w.ends(c[0]), w.ends(c[1])
+	if len(a)*len(b) == 0 {
+		w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: a NIC is not imported", c[0], c[1]))
+		return nil
+	}
+	if x, y := w.outer(a[0]), w.outer(b[0]); cmp.Or(cmp.Compare(x.Host, y.Host), cmp.Compare(x.NIC, y.NIC)) > 0 { // the report has hosts as they were named
+		a, b = b, a
+	}
+	other := map[fabric.NICRef]fabric.NICRef{}
+	for _, inCommon := range []bool{true, false} {
+		for _, x := range a {
+			i := slices.IndexFunc(b, func(y fabric.NICRef) bool { return !inCommon || w.subnetInCommon(x, y) })
+			if _, has := other[x]; !has && i >= 0 {
+				other[x] = b[i]
+				b = slices.Delete(slices.Clone(b), i, i+1)
+			}
+		}
+	}
+	for _, x := range a {
+		y, has := other[x]
+		if !has {
+			b = append(b, x)
+			continue
+		}
+		out = append(out, [2]fabric.NICRef{x, y})
+	}
+	for _, x := range b {
+		w.left = append(w.left, fmt.Sprintf("direct cable %s – %s: the other end of %s is not imported", c[0], c[1], x))
+	}
+	if len(out) > 1 {
+		port := unique(w.ports, out[0][0].Host+"-"+out[0][1].Host+"-port")
+		for _, lane := range out {
+			w.port[lane[0]] = port
+		}
+	}
+	return out
+}
+
+// subnetInCommon reports whether an address of each NIC is in one subnet.
+func (w *writer) subnetInCommon(a, b fabric.NICRef) bool {
+	return slices.ContainsFunc(w.nic(a).Addresses, func(p netip.Prefix) bool {
+		return slices.ContainsFunc(w.nic(b).Addresses, func(q netip.Prefix) bool { return p.Masked() == q.Masked() })
+	})
 }
 
 // pair orders the members of the second bond as the cables lead from the first one.
@@ -81,6 +122,9 @@ func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) 
 		w.byLink[a], w.byLink[b] = true, true
 	}
 	w.sharedMTU(x, first, second)
+	if port := w.port[a]; port != "" {
+		x.set("port_group", quoted(port))
+	}
 	out = append(out, x)
 	for _, v := range w.vlansOn(a) {
 		for _, u := range w.vlansOn(b) {
@@ -185,16 +229,7 @@ func (w *writer) networks() (out []*block) {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, s := range w.in.Report.Segments {
-		var members []fabric.NICRef
-		for _, e := range s.Ends {
-			if r, ok := w.end(e); ok && !slices.Contains(members, w.outer(r)) {
-				members = append(members, w.outer(r))
-			}
-		}
-		if len(members) < 2 {
-			continue
-		}
+	for _, members := range w.segments() {
 		out = append(out, w.network(names, members))
 		byID := map[int][]fabric.NICRef{}
 		for _, r := range members {
@@ -209,6 +244,25 @@ func (w *writer) networks() (out []*block) {
 				out = append(out, x)
 			}
 		}
+	}
+	return out
+}
+
+// segments returns the NICs or bonds of each segment. Of ports with several functions, the first ones are together, and so on.
+func (w *writer) segments() (out [][]fabric.NICRef) {
+	for _, s := range w.in.Report.Segments {
+		var lanes [][]fabric.NICRef
+		for _, e := range s.Ends {
+			for i, r := range w.ends(e) {
+				if i == len(lanes) {
+					lanes = append(lanes, nil)
+				}
+				if !slices.Contains(lanes[i], w.outer(r)) {
+					lanes[i] = append(lanes[i], w.outer(r))
+				}
+			}
+		}
+		out = append(out, slices.DeleteFunc(lanes, func(members []fabric.NICRef) bool { return len(members) < 2 })...)
 	}
 	return out
 }

@@ -33,7 +33,7 @@ func (l *local) sequence() (string, bool) {
 		if !ok {
 			return "", false
 		}
-		parts = append(parts, name+" = "+value)
+		parts = append(parts, l.shown(name)+" = "+value)
 	}
 	value := "{ " + strings.Join(parts, ", ") + " }"
 	if len(l.fields) == 1 {

@@ -240,6 +240,10 @@ type Addr struct {
 	Dynamic   bool         `json:"dynamic,omitempty"` // not IFA_F_PERMANENT: DHCP or router advertisement
 	Secondary bool         `json:"secondary,omitempty"`
 	Temporary bool         `json:"temporary,omitempty"`
+	Peer      netip.Prefix `json:"peer,omitzero"` // the other end, of an address that has one
+	// NoBroadcast says that an IPv4 address has no broadcast address, although its subnet has room for one: ip(8) gives none unless it is
+	// told to.
+	NoBroadcast bool `json:"no_broadcast,omitempty"`
 }
 
 // Route is one route. Dst is masked; a default route is 0.0.0.0/0 or ::/0.

@@ -160,7 +160,12 @@ func (k kernel) Addrs(_ context.Context) ([]Addr, error) {
 		if !ok {
 			continue
 		}
+		peer := netip.Prefix{}
+		if a.Peer != nil {
+			peer, _ = prefix(a.Peer)
+		}
 		out = append(out, Addr{
+			Peer: peer, NoBroadcast: p.Addr().Is4() && p.Bits() < 31 && len(a.Broadcast) == 0,
 			Index: a.LinkIndex, Prefix: p, Scope: a.Scope,
 			Tentative: a.Flags&unix.IFA_F_TENTATIVE != 0, DADFailed: a.Flags&unix.IFA_F_DADFAILED != 0,
 			Dynamic: a.Flags&unix.IFA_F_PERMANENT == 0,

@@ -54,7 +54,27 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 		}
 		d.Host.NICs = append(d.Host.NICs, n)
 	}
-	return draftMade(ctx, r, d, made)
+	if err := draftMade(ctx, r, d, made); err != nil {
+		return err
+	}
+	leaveBroadcasts(d)
+	return nil
+}
+
+// leaveBroadcasts remarks on declared addresses that have no broadcast address.
+func leaveBroadcasts(d *resource.Draft) {
+	var without []string
+	for _, n := range d.Host.NICs {
+		l := d.Snapshot.Link(n.Netdev)
+		if n.AddressesSet && slices.ContainsFunc(d.Snapshot.Addrs, func(a host.Addr) bool {
+			return a.Index == l.Index && a.NoBroadcast && slices.Contains(n.Addresses, a.Prefix)
+		}) {
+			without = append(without, n.Name)
+		}
+	}
+	if len(without) > 0 {
+		d.Leave("", fmt.Sprintf("addresses of %s have no broadcast address; addresses that apply adds have that of their subnet", strings.Join(without, ", ")))
+	}
 }
 
 // drafted fills a NIC from its link. set reports whether it has any setting of its own.
@@ -85,6 +105,9 @@ func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 			learned = append(learned, a.Prefix)
 		default:
 			own = append(own, a.Prefix)
+			if a.Peer.IsValid() {
+				d.Leave(n.Name, fmt.Sprintf("address %s: its other end, %s, has no place in a nic block; apply adds the address without it", a.Prefix, a.Peer))
+			}
 		}
 	}
 	if len(learned) > 0 {
@@ -198,13 +221,29 @@ const (
 	protocolStatic = 4
 )
 
-// importable says why a route cannot be declared; "" if it can.
-func importable(d *resource.Draft, n *fabric.NIC, r host.Route) string {
-	switch {
+// noNIC says why a route leaves by no one NIC; "" if it does.
+func noNIC(r host.Route) string {
+	switch kind := map[int]string{6: "blackhole", 7: "unreachable", 8: "prohibit"}[r.Type]; { // RTN_* in include/uapi/linux/rtnetlink.h
 	case r.NextHops > 0:
 		return "it has several next hops"
+	case kind != "":
+		return fmt.Sprintf("it is of the type %q", kind)
 	case r.Type != unicast:
 		return "it is no unicast route"
+	}
+	return ""
+}
+
+// named writes a route for people.
+func named(r host.Route, snap *facts.Snapshot) string {
+	return strings.TrimSpace("route " + r.Dst.String() + " " + describe(r, snap))
+}
+
+// importable says why a route cannot be declared; "" if it can.
+func importable(d *resource.Draft, n *fabric.NIC, r host.Route) string {
+	switch why := noNIC(r); {
+	case why != "":
+		return why
 	case r.Protocol != protocolBoot && r.Protocol != protocolStatic && r.Protocol != Protocol:
 		return fmt.Sprintf("it was learned (protocol %d)", r.Protocol)
 	case r.Src.IsValid() && !hasAddress(d.Host, r.Src):
@@ -239,11 +278,17 @@ func (mainRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) err
 	count := map[string]int{}
 	for _, r := range d.Snapshot.Routes {
 		n := d.NIC(r.OutIndex)
-		if r.Table != tableMain || r.Protocol == protocolKernel || n == nil {
+		if r.Table != tableMain || r.Protocol == protocolKernel {
+			continue
+		}
+		if n == nil { // those of other devices are left to whoever has the devices
+			if why := noNIC(r); why != "" && (r.Protocol == protocolBoot || r.Protocol == protocolStatic) {
+				d.Leave("", named(r, d.Snapshot)+": "+why)
+			}
 			continue
 		}
 		if why := importable(d, n, r); why != "" {
-			d.Leave(n.Name, fmt.Sprintf("route %s %s: %s", r.Dst, describe(r, d.Snapshot), why))
+			d.Leave(n.Name, named(r, d.Snapshot)+": "+why)
 			continue
 		}
 		name := n.Name
@@ -271,7 +316,7 @@ func (policyRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) e
 			why = fmt.Sprintf("table %d belongs to another rule already", rule.Table)
 		}
 		if why != "" {
-			d.Leave("", fmt.Sprintf("rule %s: %s", describeRule(rule), why))
+			d.Leave("", fmt.Sprintf("rule %s%s: %s", describeRule(rule), furtherSelectors(rule), why))
 			continue
 		}
 		taken[rule.Table] = true
@@ -283,10 +328,24 @@ func (policyRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) e
 	}
 	for _, r := range d.Snapshot.Routes {
 		if n := d.NIC(r.OutIndex); n != nil && r.Table != tableMain && !taken[r.Table] && r.Protocol != protocolKernel {
-			d.Leave(n.Name, fmt.Sprintf("route %s %s in table %d: no rule of its own leads to the table", r.Dst, describe(r, d.Snapshot), r.Table))
+			d.Leave(n.Name, fmt.Sprintf("%s in table %d: no rule of its own leads to the table", named(r, d.Snapshot), r.Table))
 		}
 	}
 	return nil
+}
+
+// furtherSelectors are those that no policy_route has, as ip(8) writes them.
+func furtherSelectors(r host.Rule) (out string) {
+	if r.IIF != "" {
+		out += " iif " + r.IIF
+	}
+	if r.OIF != "" {
+		out += " oif " + r.OIF
+	}
+	if r.Mark != 0 {
+		out += fmt.Sprintf(" fwmark %#x", r.Mark)
+	}
+	return out
 }
 
 // draftTable returns the routes of a rule's table, which must all leave by one NIC. why says what cannot be declared.
@@ -297,6 +356,8 @@ func draftTable(d *resource.Draft, rule host.Rule) (n *fabric.NIC, routes []fabr
 		}
 		on := d.NIC(r.OutIndex)
 		switch {
+		case on == nil && noNIC(r) != "":
+			return nil, nil, fmt.Sprintf("%s of its table cannot be declared: %s", named(r, d.Snapshot), noNIC(r))
 		case on == nil:
 			return nil, nil, "a route of its table leaves by a device that is not imported"
 		case n != nil && n != on:
@@ -304,7 +365,7 @@ func draftTable(d *resource.Draft, rule host.Rule) (n *fabric.NIC, routes []fabr
 		}
 		n = on
 		if why := importable(d, n, r); why != "" {
-			d.Leave(n.Name, fmt.Sprintf("route %s %s in table %d: %s", r.Dst, describe(r, d.Snapshot), r.Table, why))
+			d.Leave(n.Name, fmt.Sprintf("%s in table %d: %s", named(r, d.Snapshot), r.Table, why))
 			continue
 		}
 		routes = append(routes, draftRoute(r))
