@@ -5,6 +5,7 @@ package e2e
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -62,9 +63,16 @@ func TestLabCannotReachTheMachineThatCarriesIt(t *testing.T) {
 	try(t, state, "lab", "fault", pair, "rail0", "limit=100mbit").want(t, 0)
 	try(t, state, "lab", "status", pair).want(t, 0, "limit=100mbit", "host a")
 	try(t, state, "lab", "fault", pair, "rail7", "cut").want(t, 1, "rail0, rail1")
-	for range 2 {
-		try(t, state, "lab", "down", pair).want(t, 0)
+	broken := filepath.Join(t.TempDir(), "broken.hcl")
+	if err := os.WriteFile(broken, []byte("# once it was whole\nfabric \"roce-pair\" {}\nhost \"a\" {\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	try(t, state, "lab", "status", broken).want(t, 1)
+	try(t, state, "lab", "down", broken).want(t, 0, "broken.hcl", "✓ the lab is removed.")
+	try(t, state, "lab", "down", pair).want(t, 0, "has no lab")
+	try(t, state, "lab", "up", "-sshd", sshd, pair).want(t, 0)
+	try(t, state, "lab", "down", "roce-pair").want(t, 0, "✓ the lab is removed.")
+	try(t, state, "lab", "down", "roce-pair").want(t, 1)
 	try(t, state, "lab", "status", pair).want(t, 0, "has no lab; build it with")
 	if after := machine(t); after != before {
 		t.Fatalf("the lab left something behind:\n%s\n%s", before, after)

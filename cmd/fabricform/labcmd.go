@@ -1,15 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/lab/site"
@@ -223,14 +228,15 @@ func labImage(a *app) *cobra.Command {
 func labDown(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "down [FABRIC]", Short: "Stop and remove the lab", Args: cobra.MaximumNArgs(1),
+		Long: `FABRIC may also be the name of a lab. The files may have errors: their fabric block names the lab.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := a.load(fabricArg(args))
+			name, err := a.labToRemove(fabricArg(args))
 			if err != nil {
 				return err
 			}
-			l, err := lab.Open(f.Name)
+			l, err := lab.Open(name)
 			if errors.Is(err, fs.ErrNotExist) {
-				a.out.Linef("✓ fabric %q has no lab.", f.Name)
+				a.out.Linef("✓ fabric %q has no lab.", name)
 				return nil
 			}
 			if err == nil {
@@ -243,4 +249,27 @@ func labDown(a *app) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// fabricBlock is the first line of a fabric block.
+var fabricBlock = regexp.MustCompile(`(?m)^\s*fabric\s+"?([A-Za-z0-9._-]+)"?\s*\{`)
+
+// labToRemove returns the name of the lab that the argument names: its own, or that of files, which may have errors that came after the lab.
+func (a *app) labToRemove(path string) (string, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if names, err := site.Names(); err == nil && slices.Contains(names, path) {
+			return path, nil
+		}
+	}
+	f, files, diags := config.Load(path, a.sources())
+	err := a.problems(files, diags)
+	if f != nil || len(files) == 0 {
+		return cmp.Or(f, &fabric.Fabric{}).Name, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if m := fabricBlock.FindSubmatch(files[name].Bytes); m != nil {
+			return string(m[1]), nil
+		}
+	}
+	return "default", nil // of files without a fabric block
 }
