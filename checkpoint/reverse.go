@@ -199,11 +199,8 @@ func (m *merge) foreign(key string) bool {
 	case m.backup.WasCommitted || m.backup.Path == nil: // by an earlier build, which did not store what to compare with
 		return false
 	}
-	of := now
-	if of == nil {
-		of = was
-	}
-	return !of.Named(m.backup.Atoms)
+	// What the transaction took away, such as a member of a bond, is only among the atoms of before.
+	return !slices.ContainsFunc([]*resource.Item{was, now}, func(i *resource.Item) bool { return i != nil && i.Named(m.backup.Atoms) })
 }
 
 // stays reports whether the change of a foreign item stays. When a lease expires, nobody can be asked. Then only two kinds
