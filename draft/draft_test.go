@@ -303,7 +303,7 @@ func TestAVariableThatIsWrongIsLeftOutAlone(t *testing.T) {
 		text := Write(in)
 		f := load(t, text)
 		env := f.NCCLOf(f.Host("a")).Env
-		if len(env) != 1 || env["NCCL_DEBUG"] != "INFO" || !strings.Contains(string(text), "# NCCL_B is left out: it is wrong\n") || len(in.Hosts[0].Model.NCCL.Env) != 2 {
+		if len(env) != 1 || env["NCCL_DEBUG"] != "INFO" || !strings.Contains(string(text), "NCCL_B is left out: it is wrong\n") || len(in.Hosts[0].Model.NCCL.Env) != 2 {
 			t.Errorf("%v in\n%s", env, text)
 		}
 	}
@@ -386,4 +386,62 @@ func TestAFieldHasTheNameOfItsNIC(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	load(t, []byte(text))
+}
+
+// TestOneOddHostLeavesTheOthersTheirNetwork, and rails that share a switch are networks of their own.
+func TestOneOddHostLeavesTheOthersTheirNetwork(t *testing.T) {
+	for name, c := range map[string]struct {
+		odd  func(n *fabric.NIC)
+		want string
+	}{
+		"no address":  {func(n *fabric.NIC) { n.Addresses, n.AddressesSet = nil, false }, "rail0 3, rail1 4"},
+		"another MTU": {func(n *fabric.NIC) { n.MTU = 1400 }, "rail0 3, rail1 4"},
+		"like others": {func(*fabric.NIC) {}, "rail0 4, rail1 4"},
+	} {
+		in := Input{Fabric: "f", Report: &cabling.Report{Segments: make([]cabling.Segment, 1)}}
+		for i := range 4 {
+			h := Host{Name: fmt.Sprintf("n%d", i), Asked: fmt.Sprintf("n%d", i), Model: &fabric.Host{}}
+			for r := range 2 {
+				h.Model.NICs = append(h.Model.NICs, nicOf(fmt.Sprintf("rail%d", r), fmt.Sprintf("eth%d", r), 9000, fmt.Sprintf("10.1.%d.%d/24", r, i+1)))
+				in.Report.Segments[0].Ends = append(in.Report.Segments[0].Ends, end(h.Name, fmt.Sprintf("eth%d", r)))
+			}
+			in.Hosts = append(in.Hosts, h)
+		}
+		c.odd(in.Hosts[2].Model.NICs[0])
+		text := Write(in)
+		var got []string
+		for _, n := range load(t, text).Networks {
+			got = append(got, fmt.Sprintf("%s %d", n.Name, len(n.Members)))
+			if len(n.Subnet) != 1 || n.MTU != 9000 {
+				t.Errorf("%s: %+v", name, n)
+			}
+		}
+		if strings.Join(got, ", ") != c.want || strings.Contains(string(text), "# in no network") != (name != "like others") {
+			t.Errorf("%s: %v, want %s in\n%s", name, got, c.want, text)
+		}
+	}
+}
+
+// TestACommentNamesTheHostsThatItIsAbout: where hosts or NICs are folded, and not all have it.
+func TestACommentNamesTheHostsThatItIsAbout(t *testing.T) {
+	in := cluster(4, 3)
+	for i := range in.Hosts {
+		in.Hosts[i].Remarks = append(in.Hosts[i].Remarks, resource.Remark{NIC: "rail0", Text: "of all"})
+		if i == 1 || i == 2 {
+			in.Hosts[i].Remarks = append(in.Hosts[i].Remarks, resource.Remark{NIC: "rail1", Text: "of two"})
+		}
+	}
+	if text := string(Write(in)); !strings.Contains(text, "  # rail0: of all\n") || !strings.Contains(text, "  # rail1: gpu02, gpu03: of two\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestAHostMayBeCalledFor: that word is no key of an object.
+func TestAHostMayBeCalledFor(t *testing.T) {
+	in := cluster(3, 1)
+	in.Hosts[0].Name, in.Hosts[0].Asked = "for", "for"
+	in.Report.Segments[0].Ends[0].Host = "for"
+	if f := load(t, Write(in)); f.Host("for") == nil || len(f.Hosts) != 3 {
+		t.Errorf("%s", Write(in))
+	}
 }

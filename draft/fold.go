@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,7 +83,7 @@ func (l *local) write(b *strings.Builder) {
 			value = l.values[l.fields[0]][i]
 		}
 		name := key
-		if member(key) != "."+key {
+		if member(key) != "."+key || key == "for" { // { for … } is another expression
 			name = string(quoted(key))
 		}
 		fmt.Fprintf(b, "    %s = %s\n", name, value)
@@ -95,6 +96,27 @@ type folder struct {
 	flat    bool // nothing is folded
 	locals  []*local
 	printer *printer
+	at      string // the host whose blocks are folded; "": none
+}
+
+// inFamily reports whether the NIC is one of a nic block with for_each.
+func (f *folder) inFamily(r ref) bool {
+	return r.kind == "" && slices.Contains(f.printer.family[cmp.Or(r.Host, f.at)].nics, r.NIC)
+}
+
+// shape is what blocks must have in common to be folded: their own shape, and how references name a NIC.
+func (f *folder) shape(b *block) string {
+	s := b.shape()
+	for _, a := range b.attrs {
+		of, _ := a.value.(refs)
+		if one, is := a.value.(ref); is {
+			of = refs{one}
+		}
+		for _, r := range of {
+			s += fmt.Sprintf(" %s:%s %v", a.name, r.kind, f.inFamily(r))
+		}
+	}
+	return s
 }
 
 // local returns the map with these keys, which it makes if there is none.
@@ -151,7 +173,9 @@ func (f *folder) hosts(blocks []*block) []*block {
 				f.printer.family[m] = family{label, names}
 			}
 		})
+		f.at = members[0]
 		b.blocks = f.fold(f.fold(b.blocks, "route", false, nil), "policy_route", false, nil)
+		f.at = ""
 	}
 	return out
 }
@@ -162,7 +186,8 @@ func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(lab
 	byShape := map[string][]*block{}
 	for _, b := range blocks {
 		if b.kind == kind && b.each == nil && b.left == "" && !f.flat {
-			byShape[b.shape()] = append(byShape[b.shape()], b)
+			shape := f.shape(b)
+			byShape[shape] = append(byShape[shape], b)
 		}
 	}
 	var best []*block
@@ -191,7 +216,7 @@ func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(lab
 	}
 	l := f.local(plural(label, kind), keys)
 	fields := len(l.fields)
-	one := f.merge(best, l, ofHost, "")
+	one := f.merge(best, l, ofHost, "", keys)
 	if one == nil {
 		for _, name := range l.fields[fields:] {
 			delete(l.values, name)
@@ -216,9 +241,9 @@ func (f *folder) fold(blocks []*block, kind string, ofHost bool, folded func(lab
 	return out
 }
 
-// merge makes one block of several of one shape; nil if their values cannot be fields.
-func (f *folder) merge(from []*block, l *local, ofHost bool, path string) *block {
-	out := &block{kind: from[0].kind, label: from[0].label, each: from[0].each, comments: comments(from, path == "")}
+// merge makes one block of several of one shape; nil if their values cannot be fields. keys are those of the blocks that hold them.
+func (f *folder) merge(from []*block, l *local, ofHost bool, path string, keys []string) *block {
+	out := &block{kind: from[0].kind, label: from[0].label, each: from[0].each, comments: comments(from, keys)}
 	for i, a := range from[0].attrs {
 		values := make([]expr, 0, len(from))
 		for _, b := range from {
@@ -235,7 +260,7 @@ func (f *folder) merge(from []*block, l *local, ofHost bool, path string) *block
 		for _, b := range from {
 			nested = append(nested, b.blocks[i])
 		}
-		one := f.merge(nested, l, ofHost, strings.Trim(path+"_"+word(in.label), "_"))
+		one := f.merge(nested, l, ofHost, strings.Trim(path+"_"+word(in.label), "_"), keys)
 		if one == nil {
 			return nil
 		}
@@ -274,7 +299,7 @@ func keyed(values []expr, keys []string) (expr, bool) {
 	case ref:
 		for i, v := range values {
 			r, is := v.(ref)
-			if !is || r.NIC != keys[i] || r.Host != first.Host || r.attr != first.attr {
+			if !is || r.NIC != keys[i] || r.Host != first.Host || r.attr != first.attr || r.kind != first.kind {
 				return nil, false
 			}
 		}
@@ -288,7 +313,7 @@ func keyed(values []expr, keys []string) (expr, bool) {
 				return nil, false
 			}
 			for j, r := range all {
-				if r.NIC != keys[i] || r.Host != first[j].Host {
+				if r.NIC != keys[i] || r.Host != first[j].Host || r.kind != first[j].kind {
 					return nil, false
 				}
 				out[j].byKey = true
@@ -302,25 +327,21 @@ func keyed(values []expr, keys []string) (expr, bool) {
 // maxComments is how many different comments a folded block keeps.
 const maxComments = 4
 
-// comments joins the comments of several blocks: those that all have, and otherwise with the block's name.
-func comments(from []*block, named bool) (out []string) {
-	count := map[string]int{}
+// comments joins the comments of several blocks: those that not all have with the keys of the blocks that have them.
+func comments(from []*block, keys []string) (out []string) {
+	have := map[string][]string{}
 	var order []string
-	for _, b := range from {
+	for i, b := range from {
 		for _, c := range b.comments {
-			if count[c]++; count[c] == 1 {
+			if have[c] == nil {
 				order = append(order, c)
 			}
+			have[c] = append(have[c], keys[i])
 		}
 	}
 	for _, c := range order {
-		if named && count[c] < len(from) {
-			for _, b := range from {
-				if slices.Contains(b.comments, c) {
-					c = b.label + ": " + c
-					break
-				}
-			}
+		if len(have[c]) < len(from) {
+			c = names(have[c]) + ": " + c
 		}
 		out = append(out, c)
 	}

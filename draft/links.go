@@ -238,17 +238,20 @@ func (w *writer) networks() (out []*block) {
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(byID)) {
-			if subnets, _ := w.sharedSubnets(byID[id]); len(byID[id]) > 1 && subnets != nil {
-				x := w.network(names, byID[id])
-				x.comments = append(x.comments, fmt.Sprintf("guessed from the addresses: what is between these ports carries VLAN %d", id))
-				out = append(out, x)
+			for _, same := range w.agreeing(byID[id]) {
+				if subnets, _ := w.sharedSubnets(same); subnets != nil {
+					x := w.network(names, same)
+					x.comments = append(x.comments, fmt.Sprintf("guessed from the addresses: what is between these ports carries VLAN %d", id))
+					out = append(out, x)
+				}
 			}
 		}
 	}
 	return out
 }
 
-// segments returns the NICs or bonds of each segment. Of ports with several functions, the first ones are together, and so on.
+// segments returns the NICs or bonds of each segment that can be members of one network: they have their addresses in the same subnets, and
+// one MTU. Of ports with several functions, the first ones are together, and so on.
 func (w *writer) segments() (out [][]fabric.NICRef) {
 	for _, s := range w.in.Report.Segments {
 		var lanes [][]fabric.NICRef
@@ -262,7 +265,42 @@ func (w *writer) segments() (out [][]fabric.NICRef) {
 				}
 			}
 		}
-		out = append(out, slices.DeleteFunc(lanes, func(members []fabric.NICRef) bool { return len(members) < 2 })...)
+		for _, lane := range lanes {
+			out = append(out, w.agreeing(lane)...)
+		}
+	}
+	return out
+}
+
+// agreeing divides members by their subnets and MTU. A member that agrees with none is alone in no network, and a comment says so.
+func (w *writer) agreeing(members []fabric.NICRef) (out [][]fabric.NICRef) {
+	by := map[string][]fabric.NICRef{}
+	var order []string
+	for _, r := range members {
+		n := w.nic(r)
+		key := fmt.Sprint(n.MTU)
+		for _, p := range sorted(n.Addresses) {
+			key += " " + p.Masked().String()
+		}
+		if by[key] == nil {
+			order = append(order, key)
+		}
+		by[key] = append(by[key], r)
+	}
+	for _, key := range order {
+		switch {
+		case len(by[key]) > 1:
+			out = append(out, by[key])
+		case len(members) > 1:
+			r := by[key][0]
+			var others []string
+			for _, o := range members {
+				if o != r {
+					others = append(others, o.String())
+				}
+			}
+			w.comments[r] = append(w.comments[r], fmt.Sprintf("in no network: what it is connected with has another MTU, or addresses in other subnets (%s)", names(others)))
+		}
 	}
 	return out
 }
