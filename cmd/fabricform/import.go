@@ -257,23 +257,31 @@ func (a *app) labFlagOf(from, other *fabric.Fabric) []string {
 }
 
 // draftFiles writes the text of the files and loads it. left says why blocks became comments. Which links and networks must do so is found
-// out before blocks are folded, so that each is alone.
+// out before blocks are folded, so that each is alone. Files whose folded blocks do not say the same stay as they were before.
 func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, left []string, err error) {
 	in.Left, in.Flat = map[string]string{}, true
-	text = draft.Write(in)
+	if f, text, left, err = validDraft(path, &in); err != nil {
+		return nil, nil, nil, err
+	}
+	in.Flat = false
+	folded, short, without, err := validDraft(path, &in)
+	if err == nil && asImported(folded, in) == nil && sameExtent(f, folded) {
+		f, text, left = folded, short, without
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Left)) {
+		left = append(left, leftOut(key)+": "+in.Left[key])
+	}
+	return f, text, left, asImported(f, in)
+}
+
+// validDraft writes text that loads. Blocks that are errors are added to in.Left, or, if it has no key for them, become comments; left says why.
+func validDraft(path string, in *draft.Input) (f *fabric.Fabric, text []byte, left []string, err error) {
+	text = draft.Write(*in)
 	for range maxLeftOut {
 		loaded, _, diags := config.Load(path, config.Options{Version: thisBuild().version, Overlay: map[string][]byte{path: text}})
 		first := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError })
-		if first < 0 && in.Flat {
-			in.Flat = false
-			text, left = draft.Write(in), nil
-			for _, key := range slices.Sorted(maps.Keys(in.Left)) {
-				left = append(left, leftOut(key)+": "+in.Left[key])
-			}
-			continue
-		}
 		if first < 0 {
-			return loaded, text, left, asImported(loaded, in)
+			return loaded, text, left, nil
 		}
 		d := diags[first]
 		why := d.Summary + ": " + d.Detail
@@ -285,7 +293,7 @@ func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, lef
 		switch {
 		case key != "" && in.Flat && in.Left[key] == "":
 			in.Left[key] = why
-			text = draft.Write(in)
+			text, left = draft.Write(*in), nil
 		case shorter == nil:
 			return nil, nil, nil, fmt.Errorf("nothing was written: the files would have an error that import does not expect, in line %d: %s", line, why)
 		default:
@@ -293,6 +301,25 @@ func draftFiles(path string, in draft.Input) (f *fabric.Fabric, text []byte, lef
 		}
 	}
 	return nil, nil, nil, errors.New("nothing was written: the files would have too many errors")
+}
+
+// sameExtent reports whether both have the same links, networks and classes, and on each host the same NICs, routes, rules and RDMA devices.
+func sameExtent(a, b *fabric.Fabric) bool {
+	extent := func(f *fabric.Fabric) (out []string) {
+		out = append(out, fmt.Sprint(len(f.Links), len(f.Networks), len(f.Classes)))
+		for _, h := range f.Hosts {
+			out = append(out, fmt.Sprint(h.Name, len(h.NICs), len(h.Routes), len(h.Policy), len(h.RXE), len(h.Sysctl), len(f.NCCLOf(h).Env)))
+			for _, p := range h.Policy {
+				out = append(out, fmt.Sprint(p.NIC.NIC, p.From, p.To, p.Table))
+			}
+			for _, r := range h.Routes {
+				out = append(out, fmt.Sprint(r.NIC.NIC, r.To, r.Via))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(extent(a), extent(b))
 }
 
 // leftOut names what a key of draft.Input.Left stands for.

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/draft"
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // drafted is a host of a test: its NICs as "MTU ADDRESS…", which are eth0, eth1, … in this order.
@@ -147,5 +151,112 @@ func TestAClassThatContradictsOthersIsLeftOut(t *testing.T) {
 	}
 	if len(left) != 1 || !strings.HasPrefix(left[0], "qos lossless-2: Two classes for NCCL") || len(f.Links) != 2 || !strings.Contains(string(text), "# qos \"lossless-2\" {") {
 		t.Errorf("%q, %d links in\n%s", left, len(f.Links), text)
+	}
+}
+
+// randomModels is hosts on switches or, if there are two, with direct cables. They have rails, and many a bond, VLANs, and rules. One NIC
+// may differ from the others.
+func randomModels(r *rand.Rand) draft.Input {
+	sometimes := func(of int) bool { return r.IntN(of) == 0 }
+	in := draft.Input{Fabric: "random", Report: &cabling.Report{}}
+	hosts, rails := 1+r.IntN(6), 1+r.IntN(5)
+	bonded, tagged, cabled, rules, dual := rails > 1 && !sometimes(3), sometimes(2), hosts == 2 && sometimes(2), sometimes(2), sometimes(3)
+	odd, how := r.IntN(hosts+2), r.IntN(4)
+	name := []string{"gpu%02d", "n%d", "node-%d.x", "%d"}[r.IntN(4)]
+	ports := make([][]cabling.End, rails)
+	for i := range hosts {
+		h := draft.Host{Name: fmt.Sprintf(name, i+1), Asked: fmt.Sprintf(name, i+1), Model: &fabric.Host{}}
+		add := func(name, netdev string, net, mtu int) *fabric.NIC {
+			n := &fabric.NIC{Name: name, Netdev: netdev, Host: h.Name, Up: true, IPv6LinkLocal: "keep", MTU: mtu, Persist: true}
+			if net >= 0 {
+				n.Addresses, n.AddressesSet = []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.%d.0.%d/24", net, i+1))}, true
+				if dual {
+					n.Addresses = append(n.Addresses, netip.MustParsePrefix(fmt.Sprintf("fd00:%d::%d/64", net, i+1)))
+				}
+			}
+			h.Model.NICs = append(h.Model.NICs, n)
+			return n
+		}
+		for k := range rails {
+			member, net := bonded && k < 2, 50+k
+			if member {
+				net = -1
+			}
+			n := add(fmt.Sprintf("rail%d", k), fmt.Sprintf("eth%d", k+1), net, 9000)
+			if i == odd && k == rails-1 && !member {
+				switch how {
+				case 0:
+					n.MTU = 1500
+				case 1:
+					n.Addresses, n.AddressesSet = nil, false
+				case 2:
+					n.Sysctl = map[string]string{"ipv4.conf.rp_filter": "2"}
+				case 3:
+					h.Remarks = append(h.Remarks, resource.Remark{NIC: n.Name, Text: "odd"})
+				}
+			}
+			if rules && len(n.Addresses) > 0 {
+				from, to := n.Addresses[r.IntN(len(n.Addresses))].Addr(), "10.200.0.0/16"
+				if from.Is6() {
+					to = "fd00:200::/64"
+				}
+				h.Model.Policy = append(h.Model.Policy, &fabric.PolicyRoute{Name: n.Name, Host: h.Name, NIC: fabric.NICRef{NIC: n.Name}, Table: 100 + k, Priority: 10100 + k,
+					From: netip.PrefixFrom(from, from.BitLen()), Routes: []fabric.Route{{To: netip.MustParsePrefix(to)}}})
+			}
+			ports[k] = append(ports[k], cabling.End{Host: h.Asked, Netdevs: []string{n.Netdev}})
+		}
+		below := "rail0"
+		if bonded {
+			below = "bond0"
+			add(below, below, 40, 9000).Bond = &fabric.Bond{NICs: []fabric.NICRef{{NIC: "rail0"}, {NIC: "rail1"}}, Mode: "802.3ad", MIIMon: 100}
+		}
+		if tagged {
+			add("vlan200", below+".200", 41, 0).VLAN = &fabric.VLAN{On: fabric.NICRef{NIC: below}, ID: 200}
+			h.Model.Routes = append(h.Model.Routes, &fabric.MainRoute{Name: "vlan200", Host: h.Name, NIC: fabric.NICRef{NIC: "vlan200"},
+				Route: fabric.Route{To: netip.MustParsePrefix("10.77.0.0/16"), Via: netip.MustParseAddr("10.41.0.254")}})
+		}
+		in.Hosts = append(in.Hosts, h)
+	}
+	slices.SortFunc(in.Hosts, func(a, b draft.Host) int { return strings.Compare(a.Name, b.Name) })
+	for k, all := range ports {
+		switch {
+		case cabled:
+			in.Report.Cables = append(in.Report.Cables, [2]cabling.End{all[0], all[1]})
+		case hosts > 1:
+			in.Report.Segments = append(in.Report.Segments, cabling.Segment{Ends: all})
+		}
+		if bonded && k == 1 && !cabled && hosts > 1 { // both cables of a bond lead to one switch
+			in.Report.Segments = []cabling.Segment{{Ends: slices.Concat(ports[0], all)}}
+		}
+	}
+	return in
+}
+
+// TestFilesOfRandomModelsDeclareThem: the files declare the NICs, routes and rules as they are, and folded blocks say the same as single ones.
+func TestFilesOfRandomModelsDeclareThem(t *testing.T) {
+	short := 0
+	for seed := range uint64(300) {
+		in := randomModels(rand.New(rand.NewPCG(seed, 7)))
+		f, text, left, err := draftFiles("/nowhere/fabric.hcl", in)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, draft.Write(in))
+		}
+		for _, h := range in.Hosts {
+			got := f.Host(h.Name)
+			if len(got.Policy) != len(h.Model.Policy) || len(got.Routes) != len(h.Model.Routes) {
+				t.Fatalf("seed %d: host %s has %d rules and %d routes, want %d and %d in\n%s", seed, h.Name, len(got.Policy), len(got.Routes), len(h.Model.Policy), len(h.Model.Routes), text)
+			}
+		}
+		in.Left, in.Flat = map[string]string{}, true
+		if _, flat, without, err := validDraft("/nowhere/fabric.hcl", &in); err != nil || len(without)+len(in.Left) != len(left) {
+			t.Fatalf("seed %d: %v, %v", seed, err, without)
+		} else if in.Flat = false; bytes.Equal(text, flat) && !bytes.Equal(draft.Write(in), flat) {
+			t.Errorf("seed %d: folded blocks do not say the same:\n%s\nand single ones:\n%s", seed, draft.Write(in), text)
+		} else if bytes.Count(text, []byte("\n")) < bytes.Count(flat, []byte("\n")) {
+			short++
+		}
+	}
+	if short < 100 {
+		t.Errorf("only %d files were folded", short)
 	}
 }
