@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/fabric"
@@ -203,7 +204,7 @@ func (w *writer) notImported(p *printer) {
 	fmt.Fprint(&p.Builder, "\n# On the hosts, but not in these files:\n")
 	alike := map[string][]string{} // texts that differ in numbers alone
 	for _, text := range slices.Sorted(maps.Keys(hosts)) {
-		shape := numbers.ReplaceAllString(text, "#")
+		shape := numbers().ReplaceAllString(text, "#")
 		alike[shape] = append(alike[shape], text)
 	}
 	for _, shape := range slices.Sorted(maps.Keys(alike)) {
@@ -231,7 +232,7 @@ func (w *writer) notImported(p *printer) {
 const maxAlike = 3
 
 // numbers are numbers and addresses in a remark.
-var numbers = regexp.MustCompile(`[0-9a-fA-F:./]*[0-9][0-9a-fA-F:./]*`)
+var numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-fA-F:./]*[0-9][0-9a-fA-F:./]*`) })
 
 // names lists hosts, the first few by name.
 func names(hosts []string) string {

@@ -246,6 +246,15 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 		t.Errorf("it left\n%s\nwhere there was\n%s", after, before)
 	}
 	try(t, state, "discover", "-lab=raisable", "-raise", "-json", "-listen=1s", "a", "b").want(t, 0, `"raised": [`)
+	to := filepath.Join(t.TempDir(), "fresh") // of servers that nobody has set up, the cables are all there is
+	try(t, state, "import", "-lab", "-raise", "-listen=2s", "-out", to, fabric).want(t, 0, "2 hosts, 2 links")
+	if raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl")); err != nil || !strings.Contains(string(raw), "up     = false") && !strings.Contains(string(raw), "up       = false") {
+		t.Errorf("%v\n%s", err, raw)
+	}
+	try(t, state, "plan", "-lab=raisable", "-detailed-exitcode", to).want(t, 0, "No changes")
+	if after := now(); after != before {
+		t.Errorf("import left\n%s\nwhere there was\n%s", after, before)
+	}
 
 	// A fabric has set a port down: it stays down, and nothing else is set up.
 	inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "up")

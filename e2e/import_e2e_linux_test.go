@@ -220,7 +220,7 @@ func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 }
 
 // TestWhatNoLinkCanCarryIsImportedAsItIs: ends with different MTUs, prefix lengths or subnets, a network where one host has another MTU, and
-// two pairs of hosts with the same addresses. Each is a comment with its reason, and the plan is empty.
+// two pairs of hosts with the same addresses. Each is a comment with its reason, the network has the other hosts, and the plan is empty.
 func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
 	together(t)
 	dir := t.TempDir()
@@ -252,13 +252,16 @@ func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
 		}
 	}
 	to := filepath.Join(dir, "k1")
-	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "MTU differs at the ends of a link", "MTU differs in a network",
+	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "MTU differs at the ends of a link",
 		"is in 10.3.0.0/24, but", "is in 10.4.0.0/24, but", "Address used twice: 10.6.0.1", "Address used twice: 10.6.0.2", "fabricform plan -lab=uneven "+to)
 	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s", raw)
+	if want := "members = [host.a.nic.rail1, host.b.nic.rail1]"; !strings.Contains(string(raw), want) || !strings.Contains(string(raw), "# in no network: what it is connected with has another MTU, or addresses in other subnets (a.rail1, b.rail1)") {
+		t.Errorf("%q is not in the file, or host c is not named", want)
+	}
 	try(t, state, "plan", "-lab=uneven", "-detailed-exitcode", to).want(t, 0, "No changes")
 	try(t, state, "fmt", "-check", to).want(t, 0)
 }

@@ -34,8 +34,9 @@ func TestHostsOfTheFieldNotesAreImported(t *testing.T) {
 			},
 			says: []string{`link "spark-1-spark-2-rail0"`, `addresses = ["192.168.100.11/24"]`, "write = false leaves it to them",
 				"Half of a port: enp1s0f0np0 is one of the two functions of a DGX Spark's port; the other is enP2p1s0f0np0",
-				"NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data", `NCCL_IB_DISABLE = "0" is NCCL's default. Remove it.`},
-			warns: []string{"NCCL does not read MASTER_ADDR", "without =, a name matches all names that begin with it"},
+				"MASTER_ADDR in /etc/nccl.conf: NCCL does not read it, so that no file of a fabric needs its value", "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data", `NCCL_IB_DISABLE = "0" is NCCL's default. Remove it.`},
+			lacks: []string{"192.168.100.10\"", "12355"},
+			warns: []string{"without =, a name matches all names that begin with it"},
 		},
 		"002-training-cluster": {
 			hosts: []string{"node1", "node2"}, nics: []string{"eth0", "eth1", "eth2", "eth3", "eth4", "eth5", "eth6", "eth7", "eth8", "eth9"},

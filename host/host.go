@@ -259,6 +259,7 @@ type Route struct {
 	Type     int          `json:"type"` // RTN_*: 1 unicast, 6 blackhole, …
 	OnLink   bool         `json:"on_link,omitempty"`
 	NextHops int          `json:"next_hops,omitempty"` // above 0 for a multipath route, whose Via and OutIndex are unset
+	Further  bool         `json:"further,omitempty"`   // has options that this type does not have, such as an MTU
 }
 
 // Rule is one policy rule.

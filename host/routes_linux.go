@@ -33,6 +33,8 @@ func route(r netlink.Route) Route {
 		Table: r.Table, Via: address(r.Gw), Src: address(r.Src), OutIndex: r.LinkIndex, Metric: r.Priority,
 		Protocol: int(r.Protocol), Scope: int(r.Scope), Type: r.Type, OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0,
 		NextHops: len(r.MultiPath),
+		Further: r.MTU != 0 || r.AdvMSS != 0 || r.Window != 0 || r.Rtt != 0 || r.Ssthresh != 0 || r.Cwnd != 0 || r.InitCwnd != 0 || r.InitRwnd != 0 || r.Hoplimit != 0 ||
+			r.RtoMin != 0 || r.QuickACK != 0 || r.Congctl != "" || r.Features != 0 || r.Realm != 0 || r.Tos != 0 || r.Encap != nil,
 	}
 	if p, ok := prefix(r.Dst); ok {
 		out.Dst = p.Masked()

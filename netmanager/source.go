@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -148,7 +149,7 @@ func netplanStanzas(text string, names []string) [][2]int {
 	var out [][2]int
 	gone := map[int]bool{}
 	for i, line := range lines {
-		if m := netplanKey.FindStringSubmatch(line); m != nil && slices.Contains(names, m[1]) {
+		if m := netplanKey().FindStringSubmatch(line); m != nil && slices.Contains(names, m[1]) {
 			last, _ := below(i)
 			out = append(out, [2]int{i + 1, last + 1})
 			for ; i <= last; i++ {
@@ -157,7 +158,7 @@ func netplanStanzas(text string, names []string) [][2]int {
 		}
 	}
 	for i, line := range lines {
-		if gone[i] || !netplanKey.MatchString(line) {
+		if gone[i] || !netplanKey().MatchString(line) {
 			continue
 		}
 		if last, inner := below(i); inner != nil && !slices.ContainsFunc(inner, func(i int) bool { return !gone[i] }) {
@@ -168,7 +169,9 @@ func netplanStanzas(text string, names []string) [][2]int {
 }
 
 // netplanKey is a key below another one, with a value on the same line only in YAML's flow style.
-var netplanKey = regexp.MustCompile(`^ +["']?([^"'\s#][^"':]*)["']?:\s*(?:\{.*\}\s*)?(?:#.*)?$`)
+var netplanKey = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^ +["']?([^"'\s#][^"':]*)["']?:\s*(?:\{.*\}\s*)?(?:#.*)?$`)
+})
 
 // ifupdownStanzas returns the first and the last lines of the stanzas of links (interfaces(5)).
 func ifupdownStanzas(text string, names []string) [][2]int {

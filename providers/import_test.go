@@ -139,7 +139,8 @@ func (h *running) imported(t *testing.T, persist bool) (text string, d *resource
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err = Kinds().Import(t.Context(), h, snap, persist); err != nil {
+	d = &resource.Draft{Snapshot: snap, Persist: persist}
+	if err = Kinds().Import(t.Context(), h, d); err != nil {
 		t.Fatal(err)
 	}
 	raw := draft.Write(draft.Input{Fabric: "imported", Hosts: []draft.Host{{Name: "a", Asked: "a", Model: d.Host, Remarks: d.Remarks}}})

@@ -20,6 +20,8 @@ type Draft struct {
 	Host     *fabric.Host
 	// Persist: the files are to keep what they declare over a reboot. Otherwise, they leave that to whoever does it now.
 	Persist bool
+	// Cabled are devices whose cables were found although they are down and have no settings.
+	Cabled  []string
 	Remarks []Remark
 }
 
@@ -57,15 +59,15 @@ func (d *Draft) NIC(index int) *fabric.NIC {
 	return nil
 }
 
-// Import makes the draft of a host with all kinds.
-func (k Kinds) Import(ctx context.Context, r host.Reader, snap *facts.Snapshot, persist bool) (*Draft, error) {
-	d := &Draft{Snapshot: snap, Host: &fabric.Host{}, Persist: persist}
+// Import completes the draft of a host with all kinds.
+func (k Kinds) Import(ctx context.Context, r host.Reader, d *Draft) error {
+	d.Host = &fabric.Host{}
 	for _, kind := range k {
 		if kind.Import != nil {
 			if err := kind.Import(ctx, r, d); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return d, nil
+	return nil
 }

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/fabric"
@@ -13,7 +14,9 @@ var Import = agent.Method[ImportParams, ImportResult]("import")
 
 // ImportParams says for which files the model is.
 type ImportParams struct {
-	Persist bool `json:"persist,omitempty"` // see resource.Draft
+	// See resource.Draft.
+	Persist bool     `json:"persist,omitempty"`
+	Cabled  []string `json:"cabled,omitempty"`
 }
 
 // ImportResult is the model of a host, and what it does not say.
@@ -42,11 +45,22 @@ func (r ImportResult) Check() error {
 		}
 		nics[n.Name] = true
 	}
+	vlans := map[string]bool{}
 	for _, n := range r.Host.NICs {
 		for _, m := range n.Below() {
 			if m.NIC == "" || !nics[m.NIC] {
 				return errors.New("its answer has a bond or VLAN on a NIC that it does not have")
 			}
+			if below := r.Host.NIC(m.NIC); below.VLAN != nil || n.Bond != nil && below.Bond != nil {
+				return errors.New("its answer has a bond or VLAN on a device that can carry none")
+			}
+		}
+		if v := n.VLAN; v != nil {
+			at := fmt.Sprint(v.On.NIC, " ", v.ID)
+			if vlans[at] {
+				return errors.New("its answer has a VLAN twice")
+			}
+			vlans[at] = true
 		}
 	}
 	for _, x := range r.Host.RXE {

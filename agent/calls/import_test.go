@@ -25,12 +25,20 @@ func TestADraftRefersToItsOwnNICs(t *testing.T) {
 		}
 	}
 	for what, h := range map[string]*fabric.Host{
-		"nic":          {NICs: []*fabric.NIC{{Name: "a${b}", Netdev: "eth0"}}},
-		"device":       {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "a/b"}}},
-		"route":        {Routes: []*fabric.MainRoute{{Name: "a${b}"}}},
-		"policy_route": {Policy: []*fabric.PolicyRoute{{Name: "a${b}"}}},
-		"rxe":          {RXE: []*fabric.RXE{{Name: "${var.x}"}}},
-		"nil":          nil,
+		"nic":            {NICs: []*fabric.NIC{{Name: "a${b}", Netdev: "eth0"}}},
+		"device":         {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "a/b"}}},
+		"route":          {Routes: []*fabric.MainRoute{{Name: "a${b}"}}},
+		"policy_route":   {Policy: []*fabric.PolicyRoute{{Name: "a${b}"}}},
+		"rxe":            {RXE: []*fabric.RXE{{Name: "${var.x}"}}},
+		"nil":            nil,
+		"VLAN on itself": {NICs: []*fabric.NIC{{Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "v"}, ID: 5}}}},
+		"VLAN on a VLAN": {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}},
+			{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "v"}, ID: 6}}}},
+		"VLAN twice": {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}},
+			{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}}}},
+		"VLAN of an odd name": {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}},
+			{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0 5"}}}}},
+		"bond of itself": {NICs: []*fabric.NIC{{Name: "b", Netdev: "b", Bond: &fabric.Bond{NICs: []fabric.NICRef{{NIC: "b"}}}}}},
 	} {
 		if (ImportResult{Host: h}).Check() == nil {
 			t.Errorf("%s: its name is accepted", what)

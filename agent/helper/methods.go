@@ -119,8 +119,8 @@ func (s *server) importHost(ctx context.Context, p calls.ImportParams) (calls.Im
 	if snap.Management.Unknown != "" {
 		return calls.ImportResult{}, fmt.Errorf("the NIC that carries your connection is unknown, and it must not be imported: %s", snap.Management.Unknown)
 	}
-	d, err := s.kinds.Import(ctx, s.host, snap, p.Persist)
-	if err != nil {
+	d := &resource.Draft{Snapshot: snap, Persist: p.Persist, Cabled: p.Cabled}
+	if err := s.kinds.Import(ctx, s.host, d); err != nil {
 		return calls.ImportResult{}, err
 	}
 	records, err := s.records(ctx)

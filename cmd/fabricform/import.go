@@ -19,6 +19,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/draft"
 	"github.com/fabricform/fabricform/fabric"
@@ -76,11 +77,14 @@ With -slurm, no host is read: the files have the nodes of a Slurm cluster and th
 				a.err.Unreachable(unreachable)
 				return &exit{code: exitUnreachable, err: errors.New("nothing was written: files without these hosts would miss their links; leave them out to import the others")}
 			}
-			hosts, owner, err := a.importHosts(ctx, s, snaps, persist)
+			hosts, owner, err := a.importHosts(ctx, s, snaps, persist, nil)
 			if err != nil {
 				return err
 			}
 			report, err := a.discover(ctx, s, snaps, d)
+			if err == nil && len(report.Raised) > 0 {
+				hosts, owner, err = a.importHosts(ctx, s, snaps, persist, report) // NICs of new hosts are down, but their cables are known now
+			}
 			if err != nil {
 				return err
 			}
@@ -120,8 +124,9 @@ func fabricName(dir string) string {
 }
 
 // importHosts asks all hosts for their models. owner is the fabric that owns values on them: the files must have its name, because no other
-// fabric may change what it owns.
-func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, persist bool) (out []draft.Host, owner string, err error) {
+// fabric may change what it owns. found may be nil; NICs at its cables and in its segments are imported also if they are down without settings.
+func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, persist bool, found *cabling.Report) (out []draft.Host, owner string, err error) {
+	cabled := cabledAt(found)
 	var mu sync.Mutex
 	owners := map[string]bool{}
 	err = parallel.Do(0, s.Fabric.Hosts, func(_ int, h *fabric.Host) error {
@@ -129,7 +134,7 @@ func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[strin
 			return nil // not chosen
 		}
 		a.err.Progressf("importing %s", h.Name)
-		r, err := calls.Import.Call(ctx, s, h.Name, calls.ImportParams{Persist: persist})
+		r, err := calls.Import.Call(ctx, s, h.Name, calls.ImportParams{Persist: persist, Cabled: cabled[h.Name]})
 		if err == nil {
 			err = r.Check()
 		}
@@ -155,6 +160,25 @@ func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[strin
 	slices.SortFunc(out, func(x, y draft.Host) int { return strings.Compare(x.Name, y.Name) })
 	owner, several := ownerOf(owners)
 	return out, owner, cmp.Or(err, several)
+}
+
+// cabledAt returns the devices at found cables and in found segments, by host.
+func cabledAt(found *cabling.Report) map[string][]string {
+	out := map[string][]string{}
+	if found == nil {
+		return out
+	}
+	for _, c := range found.Cables {
+		for _, e := range c {
+			out[e.Host] = append(out[e.Host], e.Netdevs...)
+		}
+	}
+	for _, s := range found.Segments {
+		for _, e := range s.Ends {
+			out[e.Host] = append(out[e.Host], e.Netdevs...)
+		}
+	}
+	return out
 }
 
 // ownerOf returns the one fabric that owns values on the hosts; "" if there is none.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -252,7 +253,7 @@ func labDown(a *app) *cobra.Command {
 }
 
 // fabricBlock is the first line of a fabric block.
-var fabricBlock = regexp.MustCompile(`(?m)^\s*fabric\s+"?([A-Za-z0-9._-]+)"?\s*\{`)
+var fabricBlock = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*fabric\s+"?([A-Za-z0-9._-]+)"?\s*\{`) })
 
 // labToRemove returns the name of the lab that the argument names: its own, or that of files, which may have errors that came after the lab.
 func (a *app) labToRemove(path string) (string, error) {
@@ -267,7 +268,7 @@ func (a *app) labToRemove(path string) (string, error) {
 		return cmp.Or(f, &fabric.Fabric{}).Name, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if m := fabricBlock.FindSubmatch(files[name].Bytes); m != nil {
+		if m := fabricBlock().FindSubmatch(files[name].Bytes); m != nil {
 			return string(m[1]), nil
 		}
 	}

@@ -160,6 +160,11 @@ var plugins = []struct{ prefix, reader string }{
 	{"NCCL_FASTRAK_", "Google's GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX"}, {"NCCL_SHIMNET_", "Google's plugins"}, {"NCCL_TUNER_CONFIG_PATH", "Google's plugins"},
 }
 
+// MayRead reports whether NCCL or one of its plugins may read a variable of that name, also if it is misspelt.
+func MayRead(name string) bool {
+	return Lookup(name) != nil || strings.HasPrefix(name, "NCCL_") || Nearest(name, Names()) != ""
+}
+
 // unknown returns the finding for a name that is not in the table.
 func unknown(name string) []Finding {
 	for _, p := range plugins {

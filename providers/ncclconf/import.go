@@ -11,6 +11,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl/env"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -25,6 +26,8 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	}
 	n := &d.Host.NCCL
 	n.Env = map[string]string{}
+	head, _, _ := strings.Cut(mark(""), `"`)
+	ours := strings.HasPrefix(f.Text, head)
 	sensitive := facts.SensitiveIn(f.Text)
 	number := 0
 	for line := range strings.Lines(f.Text) {
@@ -36,6 +39,8 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		case !found || strings.HasPrefix(line, "#") || hidden || again:
 		case !variable.MatchString(name):
 			d.Leave("", fmt.Sprintf("line %d of %s: NCCL takes %q for the whole name of a variable, so that the line has no effect: write NAME=VALUE", number, fabric.NCCLConf, name))
+		case !ours && !env.MayRead(name):
+			d.Leave("", fmt.Sprintf("%s in %s: NCCL does not read it, so that no file of a fabric needs its value", name, fabric.NCCLConf))
 		default:
 			n.Env[name] = value
 		}
@@ -43,7 +48,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	for _, name := range slices.Sorted(maps.Keys(sensitive)) {
 		d.Leave("", "NCCL variable "+name+": its value is sensitive; declare it with a sensitive variable")
 	}
-	if ours, _, _ := strings.Cut(mark(""), `"`); !strings.HasPrefix(f.Text, ours) {
+	if !ours {
 		no := false
 		n.Write = &no
 	}

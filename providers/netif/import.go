@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -29,6 +30,9 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 		switch {
 		case l.Loopback:
 			continue
+		case len(l.Name) > 15 || strings.ContainsFunc(l.Name, func(r rune) bool { return strings.ContainsRune(":*?[]{}$", r) || !unicode.IsPrint(r) }):
+			d.Leave("", fmt.Sprintf("%q is a name that no file can declare: not imported; rename the device to import it", l.Name))
+			continue
 		case slices.Contains(d.Snapshot.Management.Devices, l.Name):
 			d.Leave("", l.Name+" carries your connection: it is never imported")
 			continue
@@ -48,7 +52,9 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 		if err != nil {
 			return err
 		}
-		if !l.Up && !set {
+		if !l.Up && slices.Contains(d.Cabled, l.Name) {
+			d.Note(n.Name, "it is down, and its cable was found")
+		} else if !l.Up && !set {
 			d.Leave("", l.Name+" is down and has no settings: not imported")
 			continue
 		}
@@ -97,18 +103,26 @@ func drafted(ctx context.Context, r host.Reader, d *resource.Draft, n *fabric.NI
 // draftAddresses takes the addresses that somebody set. The declared set is exact, so that nothing is declared beside learned ones.
 func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 	var own, learned []netip.Prefix
+	var peer host.Addr
 	for _, a := range d.Snapshot.Addrs {
 		automatic := a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
 		switch {
-		case a.Index != l.Index || a.Scope != 0 || automatic:
+		case a.Index != l.Index || automatic:
+		case a.Scope != 0:
+			d.Leave(n.Name, fmt.Sprintf("address %s: its scope is not global", a.Prefix))
 		case a.Dynamic || a.Temporary:
 			learned = append(learned, a.Prefix)
 		default:
 			own = append(own, a.Prefix)
 			if a.Peer.IsValid() {
-				d.Leave(n.Name, fmt.Sprintf("address %s: its other end, %s, has no place in a nic block; apply adds the address without it", a.Prefix, a.Peer))
+				peer = a
 			}
 		}
+	}
+	if peer.Peer.IsValid() && len(learned) == 0 {
+		d.Leave(n.Name, fmt.Sprintf("addresses (%s): %s has another end, %s, which no nic block can declare, and a declared set is exact",
+			strings.Trim(fmt.Sprint(own), "[]"), peer.Prefix, peer.Peer))
+		return
 	}
 	if len(learned) > 0 {
 		for _, p := range own {
@@ -259,6 +273,13 @@ func importable(d *resource.Draft, n *fabric.NIC, r host.Route) string {
 	return ""
 }
 
+// leaveFurther remarks on options of an imported route that no block has.
+func leaveFurther(d *resource.Draft, n *fabric.NIC, r host.Route) {
+	if r.Further {
+		d.Leave(n.Name, named(r, d.Snapshot)+": it is declared without its further options, such as mtu or advmss")
+	}
+}
+
 func hasAddress(h *fabric.Host, a netip.Addr) bool {
 	return slices.ContainsFunc(h.NICs, func(n *fabric.NIC) bool {
 		return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
@@ -295,6 +316,7 @@ func (mainRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) err
 		if count[n.Name]++; count[n.Name] > 1 {
 			name = fmt.Sprintf("%s-%d", n.Name, count[n.Name])
 		}
+		leaveFurther(d, n, r)
 		d.Host.Routes = append(d.Host.Routes, &fabric.MainRoute{Route: draftRoute(r), Name: name, NIC: fabric.NICRef{NIC: n.Name}})
 	}
 	return nil
@@ -368,6 +390,7 @@ func draftTable(d *resource.Draft, rule host.Rule) (n *fabric.NIC, routes []fabr
 			d.Leave(n.Name, fmt.Sprintf("%s in table %d: %s", named(r, d.Snapshot), r.Table, why))
 			continue
 		}
+		leaveFurther(d, n, r)
 		routes = append(routes, draftRoute(r))
 	}
 	switch {

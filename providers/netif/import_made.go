@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
@@ -20,9 +21,12 @@ func draftMade(ctx context.Context, r host.Reader, d *resource.Draft, made map[s
 		for _, l := range made[kind] {
 			n := &fabric.NIC{Name: madeName(d, l), Netdev: l.Name, Up: l.Up, Persist: true, IPv6LinkLocal: "keep", GID: fabric.GID{Version: 2, Family: "ipv4"}}
 			why := ""
-			if kind == KindBond {
+			switch {
+			case !madeShape().MatchString(l.Name):
+				why = "files cannot declare its name"
+			case kind == KindBond:
 				why = draftBond(d, n, l)
-			} else {
+			default:
 				why = draftVLAN(d, n, l)
 			}
 			if why != "" {
@@ -47,13 +51,16 @@ func draftMade(ctx context.Context, r host.Reader, d *resource.Draft, made map[s
 	return nil
 }
 
+// madeShape is a name that a bond or vlan block can give to a device.
+var madeShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`) })
+
 // plainName is a name that a reference has after a dot.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
 
 // madeName is the name of the block: that of the device if it is a plain word, and otherwise one such as vlan100.
 func madeName(d *resource.Draft, l host.Link) string {
 	name := l.Name
-	if !plainName.MatchString(name) {
+	if !plainName().MatchString(name) {
 		if name = l.Kind; l.VLAN != nil {
 			name = fmt.Sprintf("%s%d", l.Kind, l.VLAN.ID)
 		}

@@ -43,12 +43,15 @@ func TestWhichNICsAreImported(t *testing.T) {
 		link(8, "idle", "0000:05:00.0", down),
 		link(9, "planned", "0000:06:00.0", down, func(l *host.Link) { l.MTU = 4200 }),
 		link(10, "veth0", "", func(l *host.Link) { l.Kind = "veth" }),
+		link(11, "x${y}", "0000:07:00.0"),
+		link(12, "cabled", "0000:08:00.0", down),
+		link(13, "bond:1", "", func(l *host.Link) { l.Kind = "bond" }),
 	}, Addrs: []host.Addr{
 		{Index: 4, Prefix: netip.MustParsePrefix("10.0.0.1/24")},
 		{Index: 3, Prefix: netip.MustParsePrefix("2001:db8::1/64"), Temporary: true},
 		{Index: 2, Prefix: netip.MustParsePrefix("192.0.2.1/24")},
 	}}
-	d := &resource.Draft{Snapshot: snap, Host: &fabric.Host{}}
+	d := &resource.Draft{Snapshot: snap, Host: &fabric.Host{}, Cabled: []string{"cabled", "eno1", "veth0"}}
 	if err := (nic{}).Import(t.Context(), bare{}, d); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +62,7 @@ func TestWhichNICsAreImported(t *testing.T) {
 			t.Errorf("%s: addresses %v", n.Netdev, n.Addresses)
 		}
 	}
-	if text := strings.Join(got, " "); text != "rail0=ens8 rail1=ens9 rail2=planned" {
+	if text := strings.Join(got, " "); text != "rail0=ens8 rail1=ens9 rail2=planned rail3=cabled" {
 		t.Errorf("imported: %s", text)
 	}
 	var said strings.Builder
@@ -67,7 +70,8 @@ func TestWhichNICsAreImported(t *testing.T) {
 		said.WriteString(r.Text + "\n")
 	}
 	for _, want := range []string{"eno1 carries your connection: it is never imported", "bond0 carries your connection", "br0 is a bridge: not imported", "ib0 is no Ethernet port",
-		"idle is down and has no settings", "veth0 is a veth: not imported", "it has addresses from DHCP or router advertisements"} {
+		"idle is down and has no settings", "veth0 is a veth: not imported", "it has addresses from DHCP or router advertisements",
+		`"x${y}" is a name that no file can declare`, `"bond:1" is a name that no file can declare`, "it is down, and its cable was found"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not among\n%s", want, said.String())
 		}

@@ -33,7 +33,7 @@ func TestWhatWasLearnedIsNotDeclared(t *testing.T) {
 		addrs   []host.Addr
 		set     bool
 		remarks int
-	}{{[]host.Addr{own, automatic}, true, 0}, {[]host.Addr{automatic}, false, 0}, {[]host.Addr{learned}, false, 1}, {[]host.Addr{own, learned}, false, 2}, {[]host.Addr{peer}, true, 1}} {
+	}{{[]host.Addr{own, automatic}, true, 0}, {[]host.Addr{automatic}, false, 0}, {[]host.Addr{learned}, false, 1}, {[]host.Addr{own, learned}, false, 2}, {[]host.Addr{peer, own}, false, 1}, {[]host.Addr{own, {Index: 2, Prefix: netip.MustParsePrefix("169.254.1.1/16"), Scope: 253}}, true, 1}} {
 		d := &resource.Draft{Snapshot: &facts.Snapshot{Links: []host.Link{l}, Addrs: c.addrs}, Host: &fabric.Host{}}
 		n := &fabric.NIC{Name: "rail0", Netdev: "eth1"}
 		draftAddresses(d, n, l)

@@ -59,7 +59,7 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Host.Sysctl)) {
 		if !strings.Contains(kept, "\n"+netif.SysctlSpec{Key: key}.Path()+" = ") {
-			d.Leave("", fmt.Sprintf("sysctl %q = %q: what sets it at boot keeps it", key, d.Host.Sysctl[key]))
+			d.Leave("", fmt.Sprintf("sysctl %q = %q: left to what sets it at boot; if nothing does, a reboot loses it", key, d.Host.Sysctl[key]))
 			delete(d.Host.Sysctl, key)
 		}
 	}
