@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -14,20 +15,25 @@ import (
 	"testing"
 )
 
-// slurmNodes are the hosts of a lab, which are nodes of a Slurm cluster as well. Their interfaces have different names.
-var slurmNodes = []struct{ name, netdev string }{{"a", "rail0"}, {"b", "ib0"}, {"c", "rail0"}, {"d", "rail0"}}
+// slurmHost is a host of a lab, which is a node of a Slurm cluster as well.
+type slurmHost struct {
+	name, node string // as the lab and as Slurm know it
+	netdev     string
+}
+
+// slurmNodes are four hosts. Their interfaces have different names, and host c is known to Slurm as gpu3, by its hostname.
+var slurmNodes = []slurmHost{{"a", "a", "rail0"}, {"b", "b", "ib0"}, {"c", "gpu3", "rail0"}, {"d", "d", "rail0"}}
 
 // slurmValue has what shells, Slurm and srun --export give a meaning.
 const slurmValue = "/tmp/it's \"$(touch x)\" `y` \\n %s $Z # é: a, b; c"
 
 // slurmNode makes a lab's host a node of Slurm; $1 is its number, $2 its interface, $3 munge's key and $4 are the partitions. With $5, the
-// name of a control group, Slurm tracks processes by control groups below that one. All that it writes is the host's
-// own: /etc, /run, /var and /dev of a lab's hosts are. The first node has the controller. The hosts have 2, 2, 3 and 2 GPUs; Slurm is
-// told more, so that jobs need not wait for each other. Host c
-// is known to Slurm as gpu3, by its hostname.
+// name of a control group, Slurm tracks processes by control groups below that one. $6 is the host's name for Slurm, and stdin has /etc/hosts.
+// All that it writes is the host's own: /etc, /run, /var and /dev of a lab's hosts are. The first node has the controller. The
+// hosts have 2 GPUs, and the third one 3; Slurm is told of $7.
 const slurmNode = `set -eu
 ip link set "$2" up; ip addr add "10.77.0.$1/24" dev "$2"
-printf '127.0.0.1 localhost\n10.77.0.1 a\n10.77.0.2 b\n10.77.0.3 gpu3\n10.77.0.4 d\n' > /etc/hosts
+cat > /etc/hosts
 mount -t tmpfs gpus /proc/driver
 mkdir -p /proc/driver/nvidia/gpus/0000:01:00.0 /proc/driver/nvidia/gpus/0000:02:00.0
 mount -t tmpfs cgroup /sys/fs/cgroup # without one, slurmd does not start
@@ -40,10 +46,10 @@ chown 0:0 /run/munge /var/lib/munge /var/log/munge
 munged --force --key-file=/run/key
 echo CgroupPlugin=cgroup/v1 > /etc/slurm/cgroup.conf
 track=${5:+cgroup}
-echo 'Name=gpu File=/dev/nvidia[0-7]' > /etc/slurm/gres.conf
+echo "Name=gpu File=/dev/nvidia[0-$(($7-1))]" > /etc/slurm/gres.conf
 cat > /etc/slurm/slurm.conf <<EOF
 ClusterName=test
-SlurmctldHost=a
+SlurmctldHost=$(sed -n 's/^10.77.0.1 //p' /etc/hosts)
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation=/run/slurm/state
@@ -59,12 +65,13 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 SlurmdParameters=config_overrides
 GresTypes=gpu
-NodeName=a,b,d,gpu3 CPUs=16 Gres=gpu:8
+NodeName=$(sed -n 's/^10.77.* //p' /etc/hosts | paste -sd,) CPUs=16 Gres=gpu:$7
 $4
 EOF
+[ "$6" = "$(hostname)" ] || hostname "$6.example"
 case $1 in
 1) slurmctld ;;
-3) hostname gpu3.example; mkdir /proc/driver/nvidia/gpus/0000:03:00.0 ;;
+3) mkdir /proc/driver/nvidia/gpus/0000:03:00.0 ;;
 esac
 [ "$5" ] || exec slurmd
 mkdir /sys/fs/cgroup/freezer
@@ -129,7 +136,11 @@ func installed(t *testing.T, programs ...string) {
 }
 
 // slurmCluster is a lab whose hosts run Slurm.
-type slurmCluster struct{ state, fabric string }
+type slurmCluster struct {
+	state, fabric string
+	hosts         []slurmHost
+	gpus          int // of each node, as Slurm is told; 0: 8, so that jobs need not wait for each other
+}
 
 // on runs a program of sh on a host, with arguments, and returns what it said.
 func (c slurmCluster) on(t *testing.T, host, stdin, program string, args ...string) string {
@@ -153,7 +164,7 @@ func slurmUp(t *testing.T) slurmCluster {
 	}
 	fmt.Fprintf(&text, "network \"rail0\" {\n  members = [%s]\n  subnet  = \"10.77.0.0/24\"\n  role    = \"training\"\n}\n", strings.Join(members, ", "))
 	fmt.Fprintf(&text, "nccl {\n  write = false\n  env = {\n    NCCL_DEBUG_FILE = %q\n  }\n}\n", slurmValue)
-	c := slurmCluster{fabric: filepath.Join(t.TempDir(), "slurm.hcl")}
+	c := slurmCluster{fabric: filepath.Join(t.TempDir(), "slurm.hcl"), hosts: slurmNodes}
 	if err := os.WriteFile(c.fabric, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -167,12 +178,16 @@ func slurmUp(t *testing.T) slurmCluster {
 func (c slurmCluster) startSlurm(t *testing.T, netdev func(i int) string, partitions, groups string) {
 	t.Helper()
 	key := rand.Text() + rand.Text()
-	for i, n := range slurmNodes {
+	names := "127.0.0.1 localhost\n"
+	for i, n := range c.hosts {
+		names += fmt.Sprintf("10.77.0.%d %s\n", i+1, n.node)
+	}
+	for i, n := range c.hosts {
 		group := groups
 		if groups != "" {
 			group += n.name
 		}
-		c.on(t, n.name, "", slurmNode, fmt.Sprint(i+1), netdev(i), key, partitions, group)
+		c.on(t, n.name, names, slurmNode, fmt.Sprint(i+1), netdev(i), key, partitions, group, n.node, fmt.Sprint(cmp.Or(c.gpus, 8)))
 	}
 	c.idle(t)
 }
@@ -180,7 +195,7 @@ func (c slurmCluster) startSlurm(t *testing.T, netdev func(i int) string, partit
 // idle waits until all nodes are.
 func (c slurmCluster) idle(t *testing.T) {
 	t.Helper()
-	c.on(t, "a", "", `until [ "$(sinfo -h -p all -o %D -t idle)" = 4 ]; do sleep 0.1; done`)
+	c.on(t, c.hosts[0].name, "", `until [ "$(sinfo -h -p all -o %D -t idle)" = "$1" ]; do sleep 0.1; done`, fmt.Sprint(len(c.hosts)))
 }
 
 // everywhere writes a program to the same path on all hosts.
@@ -194,13 +209,13 @@ func (c slurmCluster) everywhere(t *testing.T, path, text string) {
 // submit hands a job to Slurm, from host a.
 func (c slurmCluster) submit(t *testing.T, args ...string) (id string) {
 	t.Helper()
-	return strings.TrimSpace(c.on(t, "a", "", `cd /tmp; exec sbatch --parsable --output=/tmp/out-%j "$@"`, args...))
+	return strings.TrimSpace(c.on(t, c.hosts[0].name, "", `cd /tmp; exec sbatch --parsable --output=/tmp/out-%j "$@"`, args...))
 }
 
 // ended waits for a job's end, and returns its state and its output, which lies on its first node.
 func (c slurmCluster) ended(t *testing.T, id string) (state, out string) {
 	t.Helper()
-	said := c.on(t, "a", "", `while squeue -h -j "$1" | grep -q .; do sleep 0.05; done; scontrol -o show job "$1"`, id)
+	said := c.on(t, c.hosts[0].name, "", `while squeue -h -j "$1" | grep -q .; do sleep 0.05; done; scontrol -o show job "$1"`, id)
 	first := ""
 	for word := range strings.FieldsSeq(said) {
 		if v, found := strings.CutPrefix(word, "JobState="); found {

@@ -58,22 +58,30 @@ link "cd" {
 // sharing are the partitions of a cluster whose administrators can run steps beside jobs that have all processors of a node.
 const sharing = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:1\nPartitionName=share Nodes=ALL OverSubscribe=FORCE:4"
 
-// slurmHosts starts a lab whose hosts are nodes of Slurm, by a network beside the cables.
+// slurmHosts starts a lab whose hosts are nodes of Slurm, by a network beside the cables between a and b and between c and d.
 func slurmHosts(t *testing.T, groups string) slurmCluster {
+	t.Helper()
+	var cables strings.Builder
+	for i, ends := range []string{"ab", "cd"} {
+		fmt.Fprintf(&cables, "link %q {\n  endpoints = [host.%c.nic.rail0, host.%c.nic.rail0]\n  subnet = \"10.50.%d.0/24\"\n}\n", ends, ends[0], ends[1], i)
+	}
+	return slurmCabled(t, slurmCluster{hosts: slurmNodes}, cables.String(), groups)
+}
+
+// slurmCabled starts a lab whose hosts are nodes of Slurm, by a network beside those cables.
+func slurmCabled(t *testing.T, c slurmCluster, cables, groups string) slurmCluster {
 	t.Helper()
 	installed(t, "slurmctld", "slurmd", "munged", "sbatch")
 	var text strings.Builder
 	var members []string
-	for i, n := range slurmNodes {
+	for i, n := range c.hosts {
 		fmt.Fprintf(&text, "host %q {\n  nic \"rail0\" {\n    netdev = \"rail0\"\n  }\n  nic \"slurm\" {\n    netdev      = \"eth0\"\n    host_number = %d\n  }\n}\n",
 			n.name, i+1)
 		members = append(members, "host."+n.name+".nic.slurm")
 	}
 	fmt.Fprintf(&text, "network \"slurm\" {\n  members = [%s]\n  subnet  = \"10.77.0.0/24\"\n}\n", strings.Join(members, ", "))
-	for i, ends := range []string{"ab", "cd"} {
-		fmt.Fprintf(&text, "link %q {\n  endpoints = [host.%c.nic.rail0, host.%c.nic.rail0]\n  subnet = \"10.50.%d.0/24\"\n}\n", ends, ends[0], ends[1], i)
-	}
-	c := slurmCluster{fabric: filepath.Join(t.TempDir(), "cluster.hcl")}
+	text.WriteString(cables)
+	c.fabric = filepath.Join(t.TempDir(), "cluster.hcl")
 	if err := os.WriteFile(c.fabric, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,21 +99,21 @@ func (c slurmCluster) declare(t *testing.T, slurm string, mtu int) {
 // coordinate runs fabricform on host a.
 func (c slurmCluster) coordinate(t *testing.T, args ...string) answer {
 	t.Helper()
-	return tryCommand(t, c.state, exec.Command(bin, append([]string{"lab", "exec", c.fabric, "a", "--", "timeout", "300", bin}, args...)...))
+	return tryCommand(t, c.state, exec.Command(bin, append([]string{"lab", "exec", c.fabric, c.hosts[0].name, "--", "timeout", "300", bin}, args...)...))
 }
 
 // hold starts a job on a host's node, and returns its ID.
 func (c slurmCluster) hold(t *testing.T, node string, processors int, program string) (id string) {
 	t.Helper()
 	id = c.submit(t, "--nodelist="+node, "--nodes=1", fmt.Sprintf("--cpus-per-task=%d", processors), "--wrap="+program)
-	c.on(t, "a", "", `until squeue -h -t running -j "$1" | grep -q .; do sleep 0.05; done`, id)
+	c.on(t, c.hosts[0].name, "", `until squeue -h -t running -j "$1" | grep -q .; do sleep 0.05; done`, id)
 	return id
 }
 
 // states returns the states of all nodes, and the reasons of those that have one.
 func (c slurmCluster) states(t *testing.T) string {
 	t.Helper()
-	return c.on(t, "a", "", `sinfo -h -p all -N -o "%N %T %E"`)
+	return c.on(t, c.hosts[0].name, "", `sinfo -h -p all -N -o "%N %T %E"`)
 }
 
 // TestSlurmReachesHosts plans, applies and finds drift on nodes of a real Slurm, without SSH. Jobs are waited for.
@@ -120,7 +128,7 @@ func TestSlurmReachesHosts(t *testing.T) {
 	c.coordinate(t, "plan", "-detailed-exitcode", "/root/f.hcl").want(t, 0)
 	c.coordinate(t, "verify", "/root/f.hcl").want(t, 0, "throughput")
 	for _, n := range slurmNodes {
-		if left := c.on(t, n.name, "", "ls /var/tmp; ls /var/lib/fabricform/helpers | wc -l"); left != "1\n" {
+		if left := c.on(t, n.name, "", "ls /var/tmp | grep -E '^fabricform-[A-Z2-7]{26}'; ls /var/lib/fabricform/helpers | wc -l"); left != "1\n" {
 			t.Errorf("host %s has %q: want one installed helper, and nothing that was sent", n.name, left)
 		}
 	}

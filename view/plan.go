@@ -240,7 +240,8 @@ func (p *Printer) group(g planner.Group, destroy bool) {
 	if slices.ContainsFunc(g.Actions, func(a planner.GroupAction) bool { return a.Op == planner.Reconnect }) {
 		what = "changed below"
 	}
-	about := fmt.Sprintf("  (%d hosts; paths of your %ss: %s)", len(g.Hosts), facts.Management{By: g.By}.Connection(), what)
+	connections := strings.Replace(facts.Management{By: g.By}.Connection(), "connection", "connections", 1)
+	about := fmt.Sprintf("  (%d hosts; paths of your %s: %s)", len(g.Hosts), connections, what)
 	if g.UnknownPath != "" {
 		about = fmt.Sprintf("  (%d hosts; the paths of your own connections are unknown: %s)", len(g.Hosts), g.UnknownPath)
 	}

@@ -3,12 +3,11 @@
 package slurm
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,8 +18,9 @@ import (
 // hold is an allocation of one processor on some nodes. It lasts until this process closes its input or ends: the holders on the nodes
 // read that input.
 type hold struct {
-	job     string
-	process *process
+	job       string
+	exclusive bool // it has all of its nodes
+	process   *process
 }
 
 func (h *hold) alive() bool {
@@ -78,11 +78,11 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 	}
 	word := "fabricform-" + rand.Text()
 	argv := append(srun(names), "--immediate="+strconv.Itoa(patience), "--job-name="+holdName, "--no-kill")
-	if enough { // nodes whose memory slurm.conf does not tell have 1 MiB for Slurm
+	switch {
+	case shared.Exclusive: // all processors and GPUs, but only as much memory as it asks for (srun(1)): 0 is all
+		argv = append(argv, "--exclusive", "--mem=0")
+	case enough: // nodes whose memory slurm.conf does not tell have 1 MiB for Slurm
 		argv = append(argv, "--mem=256M") // without, a job asks for all of a node's memory where Slurm accounts for it
-	}
-	if shared.Exclusive {
-		argv = append(argv, "--exclusive")
 	}
 	if shared.Partition != "" {
 		argv = append(argv, "--partition="+shared.Partition)
@@ -127,7 +127,7 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		p.stop()
 		return nil, nil, err
 	}
-	h := &hold{job: reports[names[0]].job, process: p}
+	h := &hold{job: reports[names[0]].job, exclusive: shared.Exclusive, process: p}
 	for _, name := range names {
 		if reports[name].job != h.job {
 			h.end()
@@ -155,56 +155,33 @@ func srun(names []string) []string {
 		"--export=PATH=/usr/sbin:/usr/bin:/sbin:/bin", "--kill-on-bad-exit=0", "--mpi=none", "--input=all"}
 }
 
-// run starts a step of helpers in an allocation. The credential is the input of all of them. With goarch, slurmd's tree carries the
-// program to the nodes, each of which then installs it.
-func (c *Cluster) run(h *hold, goarch string, names []string, credential string) (*process, error) {
+// stepOf returns the command of a further step in an allocation. A step has no GPU that it does not ask for, whatever its job has, and its
+// one task might be bound to one processor.
+func stepOf(h *hold, names []string, gpus int) []string {
 	argv := append(srun(names), "--jobid="+h.job, "--overlap")
-	program := installed(c.Helper.Version())
-	if goarch != "" {
-		dir, err := os.MkdirTemp("", "fabricform-")
-		if err != nil {
-			return nil, err
-		}
-		program = filepath.Join(dir, "fabricform")
-		if err := c.unpack(goarch, program); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(dir))
-		}
-		// Nobody can guess the name, and so nobody can be there first. srun removes nothing: the helper does.
-		argv = append(argv, "--bcast=/var/tmp/fabricform-"+rand.Text())
-		defer func() { c.steps.Go(func() { c.cleanUp(dir, h) }) }()
+	if h.exclusive {
+		argv = append(argv, "--cpu-bind=none")
 	}
-	p, err := start(append(argv, program, "agent", "--dial-back"), nil)
-	if err != nil {
-		return nil, err
+	if h.exclusive && gpus > 0 {
+		argv = append(argv, "--gpus-per-node="+strconv.Itoa(gpus))
 	}
+	return argv
+}
+
+// run starts a step of helpers in an allocation; they wait for their credential. If the program is not there, it is sent to the nodes,
+// each of which then installs it.
+func (c *Cluster) run(ctx context.Context, s step, names []string) (*process, error) {
+	if s.goarch != "" {
+		return c.send(ctx, s, names)
+	}
+	return start(append(stepOf(s.hold, names, s.gpus), installed(c.Helper.Version()), "agent", "--dial-back"), nil)
+}
+
+// tell hands the credential to all helpers of a step.
+func (p *process) tell(credential string) error {
 	if _, err := io.WriteString(p.in, credential); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("send the credential: %s", p.said())
+		return fmt.Errorf("send the credential: %s", p.said())
 	}
-	return p, p.in.Close()
-}
-
-// cleanUp removes a program that was sent, once its step has ended with the allocation.
-func (c *Cluster) cleanUp(dir string, h *hold) {
-	<-h.process.exited
-	_ = os.RemoveAll(dir) // a folder for temporary files, which is cleared by others as well
-}
-
-// unpack writes the helper for an architecture into a file.
-func (c *Cluster) unpack(goarch, path string) error {
-	build, err := c.Helper.Build(goarch)
-	if err != nil {
-		return err
-	}
-	from, err := build.Open()
-	if err != nil {
-		return fmt.Errorf("open helper: %w", err)
-	}
-	defer from.Close()
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
+	return p.in.Close()
 }

@@ -25,6 +25,7 @@ type node struct {
 	states               []string // such as IDLE, MIXED, DRAIN
 	allocated, total     int      // processors
 	memory               int      // MiB, as slurm.conf says
+	gpus                 int      // that Slurm hands out
 	partitions           []string
 	reason               string // why it is drained or down; "" if it is neither
 	addrs                []netip.Addr
@@ -54,6 +55,7 @@ func parseNodes(text string) ([]node, error) {
 		n.allocated, _ = strconv.Atoi(v["CPUAlloc"]) // 0 for an unknown number: Slurm refuses a step that does not fit
 		n.total, _ = strconv.Atoi(v["CPUTot"])
 		n.memory, _ = strconv.Atoi(v["RealMemory"])
+		n.gpus = gpus(v["Gres"])
 		n.partitions = strings.Split(v["Partitions"], ",")
 		if _, reason, has := strings.Cut(line, " Reason="); has {
 			n.reason = strings.TrimSpace(reason)
@@ -70,6 +72,27 @@ func parseNodes(text string) ([]node, error) {
 var reasonBy = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(` \[[^][ ]+@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\]`)
 })
+
+// gpus counts the GPUs of a list of generic resources, such as gpu:h100:8(S:0-1),nic:2 (gres.conf(5)).
+func gpus(gres string) (n int) {
+	inParentheses := 0
+	for entry := range strings.FieldsFuncSeq(gres, func(r rune) bool {
+		switch r {
+		case '(':
+			inParentheses++
+		case ')':
+			inParentheses--
+		}
+		return r == ',' && inParentheses == 0
+	}) {
+		name, _, _ := strings.Cut(entry, "(")
+		if f := strings.Split(name, ":"); f[0] == "gpu" && len(f) > 1 {
+			count, _ := strconv.Atoi(f[len(f)-1]) // 0 for one that is not understood: no GPU is asked for
+			n += count
+		}
+	}
+	return n
+}
 
 type nodes []node
 
@@ -241,9 +264,9 @@ func jobsOn(ctx context.Context, nodes ...string) (out []job, err error) {
 const epilogPatience = 30 * time.Second
 
 // jobsStaying is jobsOn, but it waits for jobs that are completing: our own of a moment ago is one.
-func jobsStaying(ctx context.Context, node string) ([]job, error) {
+func jobsStaying(ctx context.Context, nodes ...string) ([]job, error) {
 	for end := time.Now().Add(epilogPatience); ; {
-		jobs, err := jobsOn(ctx, node)
+		jobs, err := jobsOn(ctx, nodes...)
 		if err != nil || len(jobs) == 0 || !slices.ContainsFunc(jobs, job.completing) || time.Now().After(end) {
 			return jobs, err
 		}

@@ -49,6 +49,14 @@ func TestNodesAreRead(t *testing.T) {
 	}
 }
 
+func TestGPUsAreCounted(t *testing.T) {
+	for gres, want := range map[string]int{"": 0, "(null)": 0, "gpu:8": 8, "gpu:h100:8(S:0-1)": 8, "nic:2,gpu:a:2(S:0,1),gpu:b:3": 5, "gpu": 0, "gpu:many": 0, "gpus:4": 0} {
+		if got := gpus(gres); got != want {
+			t.Errorf("%q has %d GPUs, want %d", gres, got, want)
+		}
+	}
+}
+
 func TestAHostIsFoundByNameOrAddress(t *testing.T) {
 	all := nodes{{name: "n1", addr: "10.7.0.1", hostname: "host1"}, {name: "10.7.0.1", addr: "n9"}, {name: "n3", addr: "127.0.0.5"}}
 	for address, want := range map[string]string{"n1": "n1", "host1": "n1", "10.7.0.1": "10.7.0.1", "127.0.0.5": "n3", "n4": ""} {

@@ -48,7 +48,12 @@ func ask(ctx context.Context, argv ...string) (string, error) {
 
 // pipe is ask with an input.
 func pipe(ctx context.Context, in string, argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	return within(ctx, askPatience, in, argv...)
+}
+
+// within is pipe with another limit.
+func within(ctx context.Context, patience time.Duration, in string, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.WaitDelay = environment(), strings.NewReader(in), time.Second

@@ -27,8 +27,9 @@ type Cluster struct {
 	door    *door          // nil until the first launch
 	held    map[string]*on // by node
 	holds   []*hold
-	reached map[string]place // by host
-	drained map[string]drain // by host
+	reached map[string]place   // by host
+	drained map[string]drain   // by host
+	packed  map[string]*packed // by architecture
 	steps   sync.WaitGroup
 	closed  bool
 }
@@ -120,6 +121,7 @@ func (c *Cluster) Close() {
 	}
 	ending.Wait()
 	c.steps.Wait()
+	c.removePacked()
 	if d != nil {
 		d.close()
 	}
@@ -202,6 +204,7 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 	type share struct{ partition, reservation string }
 	free := map[share][]*request{}
 	var all sync.WaitGroup
+	busy := jobsOnEach(fresh)
 	for _, name := range sorted(fresh) {
 		r := fresh[name]
 		if err := r.node.unusable(r.to); err != nil {
@@ -212,11 +215,9 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 			r.answer(nil, &transport.Error{Host: r.to.Name, Op: "find its node", Err: err})
 			continue
 		}
-		if r.to.Slurm.Exclusive {
-			if jobs, err := jobsStaying(r.ctx, name); err == nil && len(jobs) > 0 {
-				r.answer(nil, &transport.BusyError{Jobs: ids(jobs)})
-				continue
-			}
+		if r.to.Slurm.Exclusive && len(busy[name]) > 0 {
+			r.answer(nil, &transport.BusyError{Jobs: ids(busy[name])})
+			continue
 		}
 		if r.node.busy() {
 			all.Go(func() { c.allocateOn([]*request{r}) })
@@ -237,10 +238,51 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 	return refused
 }
 
+// jobsOnEach returns the jobs on those nodes that have some and that shall have none.
+func jobsOnEach(fresh map[string]*request) map[string][]job {
+	out := map[string][]job{}
+	var names []string
+	ctx := context.Background()
+	for _, name := range sorted(fresh) {
+		if r := fresh[name]; r.to.Slurm.Exclusive {
+			names, ctx = append(names, name), r.ctx
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if any, err := jobsStaying(ctx, names...); err == nil && len(any) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		out[name], _ = jobsOn(ctx, name) // an error: Slurm refuses the allocation
+	}
+	return out
+}
+
 // allocateOn answers the calls whose nodes it cannot get.
 func (c *Cluster) allocateOn(rs []*request) {
 	h, reports, err := startHold(rs, c.Helper.Version())
 	if err != nil && len(rs) > 1 { // one of them may not be what Slurm said a moment ago
+		fresh := map[string]*request{}
+		for _, r := range rs {
+			fresh[r.node.name] = r
+		}
+		busy := jobsOnEach(fresh)
+		rest := slices.DeleteFunc(slices.Clone(rs), func(r *request) bool {
+			taken := len(busy[r.node.name]) > 0
+			if taken {
+				r.answer(nil, &transport.BusyError{Jobs: ids(busy[r.node.name])})
+			}
+			return taken
+		})
+		if len(rest) > 0 && len(rest) < len(rs) {
+			c.allocateOn(rest)
+			return
+		}
+		if len(rest) == 0 {
+			return
+		}
 		var each sync.WaitGroup
 		for _, r := range rs {
 			each.Go(func() { c.allocateOn([]*request{r}) })
@@ -272,12 +314,15 @@ func whyNot(r *request, err error) error {
 	return &transport.Error{Host: r.to.Name, Op: "reach node " + r.node.name, Err: err, Hint: whereToRun(err)}
 }
 
-// startHelpers starts one helper on each of the nodes, in as few steps as their allocations and programs allow.
+// step is what the helpers of one step have in common.
+type step struct {
+	hold   *hold
+	goarch string // of the program to send; "" if it is there
+	gpus   int    // of each node, if the allocation has all of them
+}
+
+// startHelpers starts one helper on each of the nodes, in as few steps as their allocations, programs and GPUs allow.
 func (c *Cluster) startHelpers(round map[string]*request) {
-	type step struct {
-		hold   *hold
-		goarch string // of the program to install; "" if it is there
-	}
 	steps := map[step][]string{}
 	for _, name := range sorted(round) {
 		at := c.holding(name)
@@ -289,17 +334,21 @@ func (c *Cluster) startHelpers(round map[string]*request) {
 		if !at.ready {
 			s.goarch = at.goarch
 		}
+		if at.hold.exclusive {
+			s.gpus = at.node.gpus
+		}
 		steps[s] = append(steps[s], name)
 	}
 	var all sync.WaitGroup
 	for s, names := range steps {
-		all.Go(func() { c.startStep(s.hold, s.goarch, names, round) })
+		all.Go(func() { c.startStep(s, names, round) })
 	}
 	all.Wait()
 }
 
-// startStep starts a helper on nodes of one allocation. If goarch is set, the program is sent along and installed.
-func (c *Cluster) startStep(h *hold, goarch string, names []string, round map[string]*request) {
+// startStep starts a helper on nodes of one allocation. A program that is sent goes to fewer nodes at a time if it does not reach all at
+// once.
+func (c *Cluster) startStep(s step, names []string, round map[string]*request) {
 	fail := func(op string, err error) {
 		for _, name := range names {
 			round[name].answer(nil, &transport.Error{Host: round[name].to.Name, Op: op, Err: err})
@@ -317,14 +366,24 @@ func (c *Cluster) startStep(h *hold, goarch string, names []string, round map[st
 		fail("listen for helpers", err)
 		return
 	}
-	guests, credential, err := d.invite(first, ns)
-	if err != nil {
-		fail("make a credential", err)
+	p, err := c.run(first, s, names)
+	switch {
+	case err != nil && s.goarch != "" && len(names) > 1 && first.Err() == nil && s.hold.alive():
+		half := len(names) / 2
+		c.startStep(s, names[:half], round)
+		c.startStep(s, names[half:], round)
+		return
+	case err != nil:
+		fail("start helper", err)
 		return
 	}
-	p, err := c.run(h, goarch, names, credential)
+	guests, credential, err := d.invite(first, ns)
+	if err == nil {
+		err = p.tell(credential)
+	}
 	if err != nil {
-		fail("start helper", err)
+		p.stop()
+		fail("make a credential", err)
 		return
 	}
 	c.steps.Go(p.wait)
