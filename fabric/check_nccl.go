@@ -49,11 +49,12 @@ func (c *checker) checkOtherHosts(n NCCL) {
 	}
 }
 
-// checkLaunchers warns about collectives that nccl-tests cannot run, because no login mesh has their hosts.
+// checkLaunchers warns about collectives that nccl-tests cannot run, because no login mesh has their hosts, and Slurm does not reach them.
 func (c *checker) checkLaunchers() {
 	for _, p := range c.f.Paths() {
 		a, b := p.Endpoints[0].Host, p.Endpoints[1].Host
-		if p.Role != "training" || !p.Validate.NCCL.Enabled || p.Validate.NCCL.Run != "nccl-tests" || c.f.Mesh(a, b) != nil {
+		if p.Role != "training" || !p.Validate.NCCL.Enabled || p.Validate.NCCL.Run != "nccl-tests" || c.f.Mesh(a, b) != nil ||
+			c.f.Host(a).Slurm != nil && c.f.Host(b).Slurm != nil {
 			continue
 		}
 		var at Pos

@@ -66,13 +66,13 @@ type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
 	// Program that runs the collectives, one rank for each GPU: `torch` runs PyTorch, which the helpers start; `nccl-tests` runs
-	// NVIDIA's programs with `mpirun`, which needs a `login_mesh` that has all the hosts.
+	// NVIDIA's programs with `mpirun`, which needs a `login_mesh` that has all the hosts, or with Slurm's `srun`, if all are reached by `slurm`.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
 	// Path on the hosts of a Python that has torch. Default: the system's `python3`.
 	Python string `ff:"python,shape=program"`
 	// Directory on the hosts with the programs of nccl-tests, built with `MPI=1`. Default: the system's.
 	NCCLTests string `ff:"nccl_tests,shape=folder"`
-	// Path on the hosts of the `mpirun` of Open MPI or MPICH. Default: the system's.
+	// Path on the hosts of the `mpirun` of Open MPI or MPICH. Default: the system's. Slurm needs none.
 	MPIRun string `ff:"mpirun,shape=program"`
 	// Smallest allowed bus bandwidth, in GB/s.
 	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,least=0.000001,max=1000000"`

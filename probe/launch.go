@@ -11,8 +11,8 @@ import (
 var (
 	// InspectLaunch asks whether a user of a host can run nccl-tests.
 	InspectLaunch = agent.Method[TestPrograms, LaunchHas](agent.Busy + "launch.look")
-	// Launch runs a launcher of MPI to its end. It starts ranks on this host, and over SSH on the others. Each of the hosts must
-	// tend the ranks before.
+	// Launch runs a launcher of MPI to its end. It starts ranks on this host, and over SSH or by Slurm on the others. Each of the hosts
+	// must tend the ranks before.
 	Launch = agent.Method[LaunchSpec, LaunchEnded](agent.Busy + "launch.run")
 	// TendRanks looks after the ranks of a launch on one host until StopCollective, its limit, or the end of the caller's stream.
 	// Then it kills those that are left, and removes their files. No rank survives its client this way, whatever its launcher does.
@@ -26,11 +26,15 @@ type TestPrograms struct {
 	User   string `json:"user,omitempty"`   // "": the helper's
 	Folder string `json:"folder,omitempty"` // with the programs of nccl-tests; "": the system's
 	MPIRun string `json:"mpirun,omitempty"` // path; "": the system's mpirun
+	// Slurm starts the ranks by srun, in the allocation of the helper's own job step, and by no mpirun.
+	Slurm bool `json:"slurm,omitempty"`
 }
 
 // LaunchHas is the answer to InspectLaunch.
 type LaunchHas struct {
 	MPI     mpi.Release `json:"mpi"`
+	Job     string      `json:"job,omitempty"`     // of Slurm, in which the helper runs
+	Node    string      `json:"node,omitempty"`    // as that job names the host
 	Problem string      `json:"problem,omitempty"` // why nccl-tests cannot run; "" if it can
 }
 
@@ -42,6 +46,9 @@ type LaunchSpec struct {
 	Script []byte             `json:"script"` // for sh, as `render nccl` prints it; its arguments are the program of the ranks
 	Run    collective.TestRun `json:"run"`
 	Limit  time.Duration      `json:"limit"`
+	// Nodes of Slurm get PerNode ranks each, in this order.
+	Nodes   []string `json:"nodes,omitempty"`
+	PerNode int      `json:"per_node,omitempty"`
 }
 
 // RanksSpec asks a host to tend its ranks of a launch.

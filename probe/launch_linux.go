@@ -99,6 +99,9 @@ func (c *collectives) LaunchLook(ctx context.Context, p TestPrograms) (out Launc
 			return LaunchHas{Problem: explainNotStarted(path, e)}, nil
 		}
 	}
+	if p.Slurm {
+		return p.lookForSlurm(ctx)
+	}
 	mpirun, problem := find(p.MPIRun, "mpirun")
 	if problem != "" {
 		return LaunchHas{Problem: problem}, nil
@@ -147,8 +150,8 @@ var launchID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // which its user could fill.
 func ranksDir(id string) string { return process.TemporaryFolder("/tmp", id) + "/ranks" }
 
-// launcher returns the shell that runs the script for a program of nccl-tests with these arguments. The variables only say where
-// files are written: what the script needs besides, it sets itself, because users get the same script.
+// launcher returns the shell that runs the script for a program of nccl-tests with these arguments. The variables say where
+// files are written, and for Slurm what sbatch says to the script: what it needs besides, it sets itself, because users get the same script.
 func (s LaunchSpec) launcher(args []string) process.Program {
 	dir := ranksDir(s.Ranks)
 	program := cmp.Or(s.testProgram(s.Run.Program), s.Run.Program)
@@ -158,9 +161,12 @@ func (s LaunchSpec) launcher(args []string) process.Program {
 		"NCCL_DEBUG_FILE=" + filepath.Join(dir, "nccl.%h.%p"), program}
 	// Daemons of MPI on the other hosts have the mark, too: they do not always end with mpirun.
 	daemon := "env " + process.FamilyMark + "=" + s.Ranks + " "
-	sh := s.command([]string{"TMPDIR=" + dir, "OMPI_MCA_orte_tmpdir_base=" + dir, "PRTE_MCA_prte_tmpdir_base=" + dir,
-		"OMPI_MCA_orte_launch_agent=" + daemon + "orted", "PRTE_MCA_prte_launch_agent=" + daemon + "prted"},
-		"/bin/sh", slices.Concat([]string{"-s"}, ranks, args)...)
+	variables := []string{"TMPDIR=" + dir, "OMPI_MCA_orte_tmpdir_base=" + dir, "PRTE_MCA_prte_tmpdir_base=" + dir,
+		"OMPI_MCA_orte_launch_agent=" + daemon + "orted", "PRTE_MCA_prte_launch_agent=" + daemon + "prted"}
+	if s.Slurm {
+		variables = slices.Concat(variables, slurmConfiguration(), s.batch())
+	}
+	sh := s.command(variables, "/bin/sh", slices.Concat([]string{"-s"}, ranks, args)...)
 	sh.Stdin, sh.Family, sh.Grace = s.Script, GoneWithin, launcherGrace
 	return sh
 }
@@ -180,6 +186,11 @@ func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (LaunchEnded, er
 		return LaunchEnded{}, err
 	}
 	defer release()
+	if s.Slurm {
+		if err := s.writeHosts(); err != nil {
+			return LaunchEnded{}, err
+		}
+	}
 	sh := s.launcher(args)
 	sh.FamilyUID = uid.(int)
 	e := sh.Start(ctx)()

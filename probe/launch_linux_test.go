@@ -217,6 +217,36 @@ func TestTheScriptSetsWhatItNeeds(t *testing.T) {
 	}
 }
 
+func TestSlurmIsToldWhereRanksRun(t *testing.T) {
+	t.Setenv("SLURM_JOB_ID", "7")
+	t.Setenv("SLURM_GPUS_ON_NODE", "")
+	s := LaunchSpec{TestPrograms: TestPrograms{Slurm: true}, Ranks: rand.Text(), Nodes: []string{"n2", "n1"}, PerNode: 2}
+	if err := os.MkdirAll(ranksDir(s.Ranks), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(filepath.Dir(ranksDir(s.Ranks))) })
+	hosts := s.hostsFile()
+	if err := s.writeHosts(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(hosts); err != nil || string(text) != "n2\nn2\nn1\nn1\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	want := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n2,n1", "SLURM_OVERLAP=1", "SLURM_NTASKS=4", "SLURM_HOSTFILE=" + hosts, "SLURM_DISTRIBUTION=arbitrary"}
+	if got := s.batch(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	t.Setenv("SLURM_GPUS_ON_NODE", "8") // where Slurm hands out GPUs, a step asks for its own
+	if got := s.batch(); !slices.Contains(got, "SLURM_GPUS_PER_NODE=2") {
+		t.Errorf("%q", got)
+	}
+	for _, bad := range []LaunchSpec{{}, {Nodes: []string{"n1"}}, {Nodes: []string{"n1"}, PerNode: 257}, {Nodes: []string{"n[1-9]"}, PerNode: 1}, {Nodes: []string{"n1\nn2"}, PerNode: 1}, {Nodes: []string{"-w"}, PerNode: 1}} {
+		if err := bad.writeHosts(); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
 func TestProgramsThatDoNotStart(t *testing.T) {
 	const sound = "#!/bin/sh\necho USAGE"
 	for want, c := range map[string]struct{ program, mpirun string }{

@@ -64,20 +64,63 @@ type job struct {
 	mpi   mpi.Release
 	// loginMesh has all the hosts; nil unless it is needed.
 	loginMesh *fabric.LoginMesh
+	nodes     []string // of Slurm, which starts the ranks; nil: over SSH
 	// omitted says why a path between the hosts is not as declared; "" if all are.
 	omitted string
+	without []string // hosts that would take part, and could not be reached
 }
 
 // collectives runs the jobs that the files declare.
 func (r *run) collectives(ctx context.Context) (out []Result) {
 	for _, j := range r.jobs() {
 		out = append(out, j.prove(ctx)...)
+		for _, host := range j.without {
+			why := "it has no path to the others without hosts that could not be reached"
+			if r.snapshots[host] == nil {
+				why = "host " + host + " could not be reached: " + r.options.Unreachable[host]
+			}
+			res := j.result(Job)
+			res.Hosts = []string{host}
+			out = append(out, res.skips(HostUnreachable, why+"; the collectives ran without it"))
+		}
 	}
 	return out
 }
 
-// jobs groups the hosts of training paths that declare a run into jobs.
+// jobs groups the hosts of training paths that declare a run into jobs. Hosts that were not reached are left out of a job if at least two
+// others remain: on a cluster, jobs hold some of the hosts at any time.
 func (r *run) jobs() (out []*job) {
+	var asked []fabric.Path
+	for _, p := range r.fabric.Paths() {
+		c := p.Validate.NCCL
+		if p.Role != "training" || !c.Enabled || c.Run == "" || c.Run == "none" || r.options.excluded(p.Endpoints[0].Host) || r.options.excluded(p.Endpoints[1].Host) {
+			continue
+		}
+		asked = append(asked, p)
+	}
+	parts := r.joined(asked, func(host string) bool { return r.snapshots[host] != nil })
+	for _, whole := range r.joined(asked, func(string) bool { return true }) {
+		taking, first := map[string]bool{}, len(out)
+		for _, part := range parts {
+			if slices.Contains(whole.names(), part.hosts[0].Name) {
+				out = append(out, part)
+				for _, h := range part.hosts {
+					taking[h.Name] = true
+				}
+			}
+		}
+		if len(out) == first {
+			out = append(out, whole) // which says what it lacks
+			continue
+		}
+		out[first].without = slices.DeleteFunc(whole.names(), func(h string) bool { return taking[h] })
+	}
+	return out
+}
+
+// joined returns a job for each set of at least two of the hosts that these paths connect, directly or through other hosts; all members
+// of a network are connected.
+func (r *run) joined(paths []fabric.Path, takes func(host string) bool) (out []*job) {
 	root := map[string]string{} // union-find: a host without an entry is the root of its group
 	find := func(h string) string {
 		for root[h] != "" {
@@ -85,33 +128,44 @@ func (r *run) jobs() (out []*job) {
 		}
 		return h
 	}
-
-	var asked []fabric.Path
-	for _, p := range r.fabric.Paths() {
-		c := p.Validate.NCCL
-		a, b := p.Endpoints[0].Host, p.Endpoints[1].Host
-		if p.Role != "training" || !c.Enabled || c.Run == "" || c.Run == "none" || r.options.excluded(a) || r.options.excluded(b) {
-			continue
+	member := map[string]string{} // a host, by network
+	ends := func(p fabric.Path) (out []string) {
+		for _, e := range p.Endpoints {
+			if takes(e.Host) {
+				out = append(out, e.Host)
+			}
 		}
-		asked = append(asked, p)
-		if a, b = find(a), find(b); a != b {
-			root[b] = a
+		return out
+	}
+	for _, p := range paths {
+		group := ends(p)
+		if p.Network != nil && len(group) > 0 {
+			if m := member[p.Network.Name]; m != "" {
+				group = append(group, m)
+			}
+			member[p.Network.Name] = group[0]
+		}
+		for _, h := range group {
+			if a, b := find(group[0]), find(h); a != b {
+				root[b] = a
+			}
 		}
 	}
-
 	for _, h := range r.fabric.Hosts {
 		if root[h.Name] != "" {
 			continue
 		}
 		j := &job{run: r}
-		for _, p := range asked {
-			if find(p.Endpoints[0].Host) == h.Name {
+		for _, p := range paths {
+			if e := ends(p); len(e) > 0 && find(e[0]) == h.Name {
 				j.wants(p.Validate.NCCL)
-				j.omitted = cmp.Or(j.omitted, r.options.omits(p))
+				if len(e) == len(p.Endpoints) {
+					j.omitted = cmp.Or(j.omitted, r.options.omits(p))
+				}
 			}
 		}
 		for _, o := range r.fabric.Hosts {
-			if j.check.Run != "" && find(o.Name) == h.Name {
+			if j.check.Run != "" && takes(o.Name) && find(o.Name) == h.Name {
 				j.hosts = append(j.hosts, launch.Host{Name: o.Name})
 			}
 		}
@@ -145,10 +199,10 @@ func (j *job) unmeasured(cause, cure string) []Result {
 
 // prove checks whether the job can run, then runs it and judges the ranks' reports.
 func (j *job) prove(ctx context.Context) []Result {
-	if j.check.Run == "nccl-tests" {
+	if j.check.Run == "nccl-tests" && !j.scheduled() {
 		if j.loginMesh = j.fabric.Mesh(j.names()...); j.loginMesh == nil {
 			return j.skip(NoLogins, "nccl-tests needs login_mesh or slurm: declare a login_mesh with all hosts of this job, "+
-				"start nccl-tests by Slurm yourself with `render nccl -format slurm`, or set `run = \"torch\"`")
+				"reach all of them by Slurm, start nccl-tests by Slurm yourself with `render nccl -format slurm`, or set `run = \"torch\"`")
 		}
 	}
 	owners := launch.AddressOwners(j.fabric, j.snapshots)
@@ -180,6 +234,11 @@ func (j *job) prove(ctx context.Context) []Result {
 	}
 	j.options.progress(fmt.Sprintf("nccl: all-reduce, broadcast, send and receive on %d ranks", j.world()))
 	return j.measure(ctx, run)
+}
+
+// scheduled reports whether all hosts are reached by Slurm, which starts the ranks of nccl-tests then.
+func (j *job) scheduled() bool {
+	return !j.options.Lab && !slices.ContainsFunc(j.hosts, func(h launch.Host) bool { return j.fabric.Host(h.Name).Slurm == nil })
 }
 
 func (j *job) names() (out []string) {

@@ -28,8 +28,8 @@ type launched struct {
 // tendedLonger is how much longer the ranks are tended than their launcher may run.
 const tendedLonger = time.Minute
 
-// launch runs a program of nccl-tests on all hosts, by the script that `render nccl` prints. The launcher runs on the first host,
-// as the mesh's user, and logs in to the others.
+// launch runs a program of nccl-tests on all hosts, by the script that `render nccl` prints. The launcher runs on the first host. It
+// logs in to the others as the mesh's user, or has Slurm start the ranks.
 func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (l launched, err error) {
 	script, err := j.script()
 	if err != nil {
@@ -48,7 +48,7 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 		all.Go(func() {
 			var err error
 			ended[i], err = probe.TendRanks.Call(ctx, j.fleet, h.Name,
-				probe.RanksSpec{ID: ranks, User: j.loginMesh.User, Limit: limit + tendedLonger})
+				probe.RanksSpec{ID: ranks, User: j.programs().User, Limit: limit + tendedLonger})
 			if err != nil {
 				mu.Lock()
 				lost = cmp.Or(lost, fmt.Errorf("host %s: %w", h.Name, err))
@@ -66,7 +66,7 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	}
 	if err == nil {
 		l.LaunchEnded, err = probe.Launch.Call(ctx, j.fleet, first,
-			probe.LaunchSpec{ID: id, TestPrograms: j.programs(), Ranks: ranks, Script: script, Run: run, Limit: limit})
+			probe.LaunchSpec{ID: id, TestPrograms: j.programs(), Ranks: ranks, Script: script, Run: run, Limit: limit, Nodes: j.nodes, PerNode: j.gpus[0]})
 		if err != nil {
 			err = fmt.Errorf("host %s: %w", first, err)
 		}
@@ -103,8 +103,11 @@ func warnHeld(host string, pids []int) []Result {
 // script returns what `render nccl` prints for the hosts of the job and their MPI.
 func (j *job) script() ([]byte, error) {
 	format := "mpirun"
-	if j.mpi.Kind == mpi.MPICH {
+	switch j.mpi.Kind {
+	case mpi.MPICH:
 		format = "hydra"
+	case mpi.Slurm:
+		format = "slurm"
 	}
 	rendered := launch.Of(j.fabric, j.hosts)
 	rendered.MPIRun = j.check.MPIRun
@@ -116,6 +119,9 @@ func (j *job) script() ([]byte, error) {
 }
 
 func (j *job) programs() probe.TestPrograms {
+	if j.loginMesh == nil {
+		return probe.TestPrograms{Folder: j.check.NCCLTests, Slurm: true}
+	}
 	return probe.TestPrograms{User: j.loginMesh.User, Folder: j.check.NCCLTests, MPIRun: j.check.MPIRun}
 }
 
@@ -173,10 +179,14 @@ func (l launched) why(j *job, t collective.Table) string {
 		}
 		return text
 	})
+	launcher, build := "mpirun", "against the MPI that this mpirun belongs to"
+	if j.mpi.Kind == mpi.Slurm {
+		launcher, build = "srun", "against an MPI whose ranks find each other by PMIx"
+	}
 	failures := slices.Concat(t.Failures, collective.ParseTable(l.Err).Failures) // the dynamic loader writes its errors there
 	switch {
 	case len(t.Ranks) > 0 && t.Ranks[len(t.Ranks)-1] == 0 && len(all) > 1:
-		return "the ranks do not find each other: build nccl-tests with MPI=1, against the MPI that this mpirun belongs to"
+		return "the ranks do not find each other: build nccl-tests with MPI=1, " + build
 	case l.TimedOut:
 		return fmt.Sprintf("timed out after %s", collectiveLimit)
 	case t.OutOfBounds != nil && (l.Exit == 0 || *t.OutOfBounds > 0) && slices.Equal(t.Ranks, all):
@@ -184,11 +194,11 @@ func (l launched) why(j *job, t collective.Table) string {
 	case len(failures) > 0:
 		return failures[0]
 	case l.Signal != "":
-		return "mpirun was ended by a signal (" + l.Signal + ")"
+		return launcher + " was ended by a signal (" + l.Signal + ")"
 	case said != "":
 		return said
 	case t.OutOfBounds != nil:
 		return fmt.Sprintf("only %d of %d ranks reported", len(t.Ranks), len(all))
 	}
-	return fmt.Sprintf("mpirun exited with status %d and gave no reason", l.Exit)
+	return fmt.Sprintf("%s exited with status %d and gave no reason", launcher, l.Exit)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/probe/mpi"
 )
 
 // The parameters of nccl-tests. Small sizes run first: their times show which large ones fit into sizeBudget.
@@ -43,8 +44,11 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 		case h.GPUs == 0:
 			without = append(without, h.Name)
 		case has[i].Problem != "":
-			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, "+
-				"or set their paths with validate.nccl.nccl_tests and validate.nccl.mpirun", h.Name, has[i].Problem))
+			cure := "build nccl-tests with MPI=1 there and install Open MPI or MPICH, or set their paths with validate.nccl.nccl_tests and validate.nccl.mpirun"
+			if j.loginMesh == nil {
+				cure = "build nccl-tests with MPI=1 there, or set their path with validate.nccl.nccl_tests"
+			}
+			problem = append(problem, fmt.Sprintf("host %s: %s; %s", h.Name, has[i].Problem, cure))
 		default:
 			releases = append(releases, has[i].MPI.String())
 		}
@@ -58,7 +62,27 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 		return j.unmeasured("the hosts have different MPI releases ("+strings.Join(releases, ", ")+
 			"), whose daemons cannot talk to each other", "install the same release everywhere")
 	}
+	if j.mpi.Kind == mpi.Slurm {
+		return j.allocation(has)
+	}
 	return j.canLogIn(ctx)
+}
+
+// allocation takes the nodes of the job of Slurm in which the helpers run. Slurm starts the same number of ranks on each. It returns
+// results if they are in different jobs, over which no srun can start ranks.
+func (j *job) allocation(has []probe.LaunchHas) []Result {
+	for i, h := range has {
+		if h.Job != has[0].Job {
+			return j.unmeasured(fmt.Sprintf("hosts %s and %s are in different jobs of Slurm (%s and %s): they became free at different times, or their partitions differ",
+				j.hosts[0].Name, j.hosts[i].Name, has[0].Job, h.Job), "repeat the check, or give them one partition and reservation")
+		}
+		j.nodes = append(j.nodes, h.Node)
+	}
+	fewest := slices.Min(j.gpus)
+	for i := range j.gpus {
+		j.gpus[i] = fewest
+	}
+	return nil
 }
 
 // ncclTests runs NVIDIA's nccl-tests programs one after another.

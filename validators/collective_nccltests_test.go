@@ -224,6 +224,49 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 	}
 }
 
+// bySlurm makes both hosts nodes of Slurm, whose helpers run in these jobs.
+func (o *orchestra) bySlurm(jobs ...string) func(*fabric.Fabric) {
+	for i, host := range []string{"a", "b"} {
+		o.has[host] = probe.LaunchHas{MPI: mpi.Release{Kind: mpi.Slurm, Version: "22.05.8"}, Job: jobs[i], Node: "node" + host}
+	}
+	return func(f *fabric.Fabric) {
+		f.LoginMeshes = nil
+		for _, h := range f.Hosts {
+			h.Slurm = &fabric.Slurm{}
+		}
+	}
+}
+
+func TestSlurmStartsTheRanksOfNCCLTests(t *testing.T) {
+	o := newOrchestra()
+	o.snaps["b"].GPUs = append(o.snaps["b"].GPUs, facts.GPU{}) // a third one, which Slurm starts no rank for
+	if got := o.play(t, o.bySlurm("7", "7")); !strings.Contains(got, "pass a+b ranks: ranks 4 (4 ranks, nccl-tests 2.17.8, NCCL 2.28.9, Slurm 22.05.8, sockets eth0)") || strings.Contains(got, "fail") {
+		t.Error(got)
+	}
+	s := o.specs[0]
+	if !slices.Equal(s.Nodes, []string{"nodea", "nodeb"}) || s.PerNode != 2 || s.TestPrograms != (probe.TestPrograms{Folder: "/opt/nccl-tests/build", Slurm: true}) {
+		t.Errorf("%+v", s)
+	}
+	if text := string(s.Script); !strings.Contains(text, "-format slurm") || !strings.Contains(text, "exec srun ") {
+		t.Errorf("it is not what render prints:\n%s", text)
+	}
+	if len(o.peers) > 0 {
+		t.Error("it tried logins")
+	}
+
+	o = newOrchestra()
+	if got := o.play(t, o.bySlurm("7", "8")); !strings.Contains(got, "hosts a and b are in different jobs of Slurm (7 and 8)") || len(o.runs) > 0 {
+		t.Error(got)
+	}
+	o = newOrchestra()
+	o.ended = func(collective.TestRun) probe.LaunchEnded {
+		return probe.LaunchEnded{Exit: 1, Err: []byte("srun: cluster configuration lacks support for cpu binding\nsrun: error: b: task 3: Killed\n")}
+	}
+	if got := o.play(t, o.bySlurm("7", "7")); !strings.Contains(got, "all_reduce_perf: srun: error: b: task 3: Killed") {
+		t.Error(got)
+	}
+}
+
 func TestWhatNCCLTestsAreAsked(t *testing.T) {
 	no := false
 	o := newOrchestra()

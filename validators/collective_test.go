@@ -428,3 +428,58 @@ func TestAListenerThatLiesChoosesNoBytes(t *testing.T) {
 		t.Errorf("%d streams", sent)
 	}
 }
+
+// TestCollectivesRunWithoutHostsThatWereNotReached: on a cluster, jobs hold some of the hosts at any time.
+func TestCollectivesRunWithoutHostsThatWereNotReached(t *testing.T) {
+	link := func(a, b string) fabric.Path {
+		return fabric.Path{Name: a + b, Role: "training", Link: &fabric.Link{Name: a + b}, Endpoints: [2]fabric.NICRef{{Host: a}, {Host: b}}}
+	}
+	on := func(n *fabric.Network, a, b string) fabric.Path {
+		p := link(a, b)
+		p.Link, p.Network = nil, n
+		return p
+	}
+	rail := &fabric.Network{Name: "rail"}
+	for name, c := range map[string]struct {
+		paths []fabric.Path
+		lost  string
+		want  string // the hosts of each job
+	}{
+		"all are there":                            {[]fabric.Path{link("a", "b"), link("c", "d")}, "", "a b|c d"},
+		"a chain is cut at its end":                {[]fabric.Path{link("a", "b"), link("b", "c")}, "c", "a b"},
+		"a chain is cut in the middle":             {[]fabric.Path{link("a", "b"), link("b", "c"), link("c", "d"), link("d", "e")}, "c", "a b|d e"},
+		"nobody remains who could talk":            {[]fabric.Path{link("a", "b"), link("b", "c")}, "b", ""},
+		"members of a network stay joined by it":   {[]fabric.Path{on(rail, "a", "b"), on(rail, "b", "c"), on(rail, "c", "d"), on(rail, "d", "a")}, "bd", "a c"},
+		"a network and a link, whose host is lost": {[]fabric.Path{on(rail, "a", "b"), link("b", "c"), link("c", "d")}, "c", "a b"},
+	} {
+		r := &run{fabric: &fabric.Fabric{}}
+		for _, h := range "abcde" {
+			r.fabric.Hosts = append(r.fabric.Hosts, &fabric.Host{Name: string(h)})
+		}
+		for i := range c.paths {
+			c.paths[i].Validate.NCCL = fabric.NCCLCheck{Enabled: true, Run: "torch"}
+		}
+		var got []string
+		for _, j := range r.joined(c.paths, func(host string) bool { return !strings.Contains(c.lost, host) }) {
+			got = append(got, strings.Join(j.names(), " "))
+		}
+		if text := strings.Join(got, "|"); text != c.want {
+			t.Errorf("%s: jobs of %q, want %q", name, text, c.want)
+		}
+	}
+
+	c := newChoir()
+	f := two()
+	third := *f.Hosts[1]
+	third.Name = "c"
+	f.Hosts = append(f.Hosts, &third)
+	f.Links = nil
+	f.Networks = []*fabric.Network{{Name: "rail", Role: "training", Members: []fabric.NICRef{{Host: "a", NIC: "rail0"}, {Host: "b", NIC: "rail0"}, {Host: "c", NIC: "rail0"}},
+		Validate: fabric.Validate{NCCL: fabric.NCCLCheck{Enabled: true, Run: "torch"}}}}
+	got := spoken(measure(t, f, c, Options{Only: []Check{CheckNCCL}, Unreachable: map[string]string{"c": "busy (job 7): not read"}}))
+	for _, want := range []string{"pass a+b ranks: ", "skip c job:", "host c could not be reached: busy (job 7): not read; the collectives ran without it"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-// Package mpi reads what MPI's launchers print: the release of an mpirun, and why its ranks ended.
+// Package mpi reads what MPI's launchers print: the release of an mpirun or of srun, and why its ranks ended.
 package mpi
 
 import (
@@ -12,9 +12,10 @@ import (
 const (
 	OpenMPI = "Open MPI"
 	MPICH   = "MPICH"
+	Slurm   = "Slurm" // starts the ranks of any MPI that has PMIx
 )
 
-// Release is the kind and version of an mpirun.
+// Release is the kind and version of a launcher.
 type Release struct {
 	Kind    string `json:"kind"`
 	Version string `json:"version"`
@@ -43,6 +44,22 @@ func ParseRelease(out []byte) (Release, error) {
 	return Release{}, fmt.Errorf("it belongs neither to Open MPI nor to MPICH")
 }
 
+// slurmVersion matches what srun says; "slurm-wlm" is Debian's name.
+var slurmVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^slurm(?:-wlm)? ([0-9][0-9A-Za-z.-]{0,20})\n`) })
+
+// ParseSlurm parses the output of `srun --version`.
+func ParseSlurm(out []byte) (Release, error) {
+	if m := slurmVersion().FindSubmatch(out); m != nil {
+		return Release{Slurm, string(m[1])}, nil
+	}
+	return Release{}, fmt.Errorf("it is not Slurm's srun")
+}
+
+// unbound matches srun's remark where slurmd binds no ranks to processors (TaskPlugin=task/none), as the script asks.
+var unbound = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^srun: cluster configuration lacks support for cpu binding\n`)
+})
+
 // notHere matches Open MPI's warning about networks of other hosts that this host does not have. There can be so
 // many that they would hide why the ranks ended.
 var notHere = sync.OnceValue(func() *regexp.Regexp {
@@ -64,7 +81,7 @@ func Reason(stdout, stderr []byte, most int) string {
 		}
 	}
 	if out == nil {
-		said := notHere().ReplaceAllString(clean(stderr), "")
+		said := unbound().ReplaceAllString(notHere().ReplaceAllString(clean(stderr), ""), "")
 		if cause := aborted().ReplaceAllString(said, ""); strings.Trim(cause, "-=* \n") != "" {
 			said = cause
 		}

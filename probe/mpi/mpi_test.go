@@ -21,6 +21,15 @@ func TestReleasesAreRead(t *testing.T) {
 	}
 }
 
+func TestReleasesOfSlurmAreRead(t *testing.T) {
+	for text, want := range map[string]string{"slurm-wlm 22.05.8\n": "Slurm 22.05.8", "slurm 24.11.0-0rc1\n": "Slurm 24.11.0-0rc1", "slurm\n": "", "srun (x) 1\n": ""} {
+		r, err := ParseSlurm([]byte(text))
+		if want == "" && err == nil || want != "" && r.String() != want {
+			t.Errorf("%q: %v %v", text, r, err)
+		}
+	}
+}
+
 func TestReasonsAreOneLine(t *testing.T) {
 	var told strings.Builder // by Open MPI 4.1.4, where two hosts are in different networks
 	for _, host := range []string{"a", "b"} {
