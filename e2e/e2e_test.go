@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(rankHost) != "" {
 			return rankHostMain()
 		}
+		if os.Getenv(simulatedStep) != "" {
+			return simulateStep(os.Args[1:])
+		}
 		if socket := os.Getenv(simulatedAt); socket != "" {
 			return simulateHosts(socket)
 		}

@@ -74,7 +74,7 @@ var Table = []Row{
 	{CheckLogin, "each host of a `login_mesh` logs in to all the others with ssh, as the user of the mesh", "a `login_mesh`", true,
 		(*run).logins},
 	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs",
-		"nothing; with `run`, GPUs and either torch, or nccl-tests and a `login_mesh`", true, (*run).nccl},
+		"nothing; with `run`, GPUs and either torch, or nccl-tests and a `login_mesh` or Slurm", true, (*run).nccl},
 	{CheckParity, "hosts have the same kernel, driver stack, firmware and libraries", "several hosts", true, (*run).parity},
 }
 

@@ -55,6 +55,25 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 			err = errors.Join(err, c.Resume(context.WithoutCancel(ctx), sorted(reasons)))
 		}
 	}()
+	for {
+		if err := c.drainThose(ctx, all, targets, reasons); err != nil {
+			return err
+		}
+		if err := c.awaitIdle(ctx, names, patience, waiting); err != nil {
+			return err
+		}
+		if all, err = persist(ctx, func() (nodes, error) { return listNodes(ctx) }); err != nil {
+			return err
+		}
+		// A slurmctld that was killed has forgotten what it did in its last seconds.
+		if !slices.ContainsFunc(all, func(n node) bool { return slices.Contains(names, n.name) && !n.has("DRAIN") }) {
+			return nil
+		}
+	}
+}
+
+// drainThose drains those of the nodes that are asked for and not drained.
+func (c *Cluster) drainThose(ctx context.Context, all nodes, targets map[string]transport.Target, reasons map[string]string) error {
 	for _, n := range all {
 		to, ours := targets[n.name]
 		if !ours || n.has("DRAIN") {
@@ -65,13 +84,32 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 		if c.drained == nil {
 			c.drained = map[string]drain{}
 		}
+		c.listed = listing{}
 		c.drained[to.Name] = d // first: a drain whose answer is lost is resumed, too
 		c.mu.Unlock()
 		if _, err := ask(ctx, "scontrol", "update", "NodeName="+n.name, "State=DRAIN", "Reason="+d.reason); err != nil {
 			return fmt.Errorf("drain node %s: %w", n.name, err)
 		}
 	}
-	return c.awaitIdle(ctx, names, patience, waiting)
+	return nil
+}
+
+// controllerPatience is how long slurmctld may not answer while nodes are drained: it may be restarted.
+const controllerPatience = time.Minute
+
+// persist repeats a question that fails.
+func persist[T any](ctx context.Context, question func() (T, error)) (T, error) {
+	for end := time.Now().Add(controllerPatience); ; {
+		answer, err := question()
+		if err == nil || time.Now().After(end) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(lookEvery):
+		}
+	}
 }
 
 // roomFor returns an error if draining these nodes would leave more drained in one of their partitions than they allow.
@@ -219,6 +257,7 @@ func (c *Cluster) end(ctx context.Context, hosts []string, update func(drain) []
 func (c *Cluster) endNow(ctx context.Context, hosts []string, update func(drain) []string, errs *[]error) (left []string, why error) {
 	var mine []drain
 	c.mu.Lock()
+	c.listed = listing{}
 	for _, host := range hosts {
 		if d, is := c.drained[host]; is {
 			mine = append(mine, d)

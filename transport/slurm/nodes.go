@@ -104,6 +104,30 @@ func listNodes(ctx context.Context) (nodes, error) {
 	return parseNodes(text)
 }
 
+// listedFor is how long a list of all nodes is used for further hosts: 10,000 nodes take slurmctld and us a while. Slurm refuses what has
+// changed since.
+const listedFor = 5 * time.Second
+
+// listing is the latest list of all nodes.
+type listing struct {
+	all nodes
+	at  time.Time // zero: none
+}
+
+// own returns the node with text of its own: that of a list is part of what scontrol printed of all nodes.
+func (n node) own() node {
+	for _, s := range []*string{&n.name, &n.addr, &n.hostname, &n.reason} {
+		*s = strings.Clone(*s)
+	}
+	n.states, n.partitions = slices.Clone(n.states), slices.Clone(n.partitions)
+	for _, list := range [][]string{n.states, n.partitions} {
+		for i := range list {
+			list[i] = strings.Clone(list[i])
+		}
+	}
+	return n
+}
+
 // silence is how long a node may count as one that does not respond: after a resume, each does until slurmctld has asked it.
 const silence = 10 * time.Second
 
@@ -111,10 +135,7 @@ const silence = 10 * time.Second
 func listResponding(ctx context.Context, addresses []string) (nodes, error) {
 	for end := time.Now().Add(silence); ; {
 		all, err := listNodes(ctx)
-		if err != nil || time.Now().After(end) || !slices.ContainsFunc(addresses, func(a string) bool {
-			n, found := all.find(ctx, a)
-			return found && n.silent() && !n.has("DOWN")
-		}) {
+		if err != nil || time.Now().After(end) || !all.waitFor(ctx, addresses) {
 			return all, err
 		}
 		select {
@@ -123,6 +144,14 @@ func listResponding(ctx context.Context, addresses []string) (nodes, error) {
 		case <-time.After(lookEvery / 2):
 		}
 	}
+}
+
+// waitFor reports whether one of the nodes with these addresses may respond in a moment.
+func (all nodes) waitFor(ctx context.Context, addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(a string) bool {
+		n, found := all.find(ctx, a)
+		return found && n.silent() && !n.has("DOWN")
+	})
 }
 
 // find returns the node of a host's address: by its name, or else by one of its addresses.

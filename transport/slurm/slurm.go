@@ -30,6 +30,7 @@ type Cluster struct {
 	reached map[string]place   // by host
 	drained map[string]drain   // by host
 	packed  map[string]*packed // by architecture
+	listed  listing
 	steps   sync.WaitGroup
 	closed  bool
 }
@@ -160,7 +161,7 @@ func (c *Cluster) locate(all []*request) map[string][]*request {
 	for _, r := range all {
 		addresses = append(addresses, r.to.Address)
 	}
-	known, err := listResponding(all[0].ctx, addresses)
+	known, err := c.list(all[0].ctx, addresses)
 	out := map[string][]*request{}
 	for _, r := range all {
 		if err != nil {
@@ -172,11 +173,28 @@ func (c *Cluster) locate(all []*request) map[string][]*request {
 			r.refuse("find its node", "give the host a name or address that `scontrol show node` says", "Slurm has no node %s", r.to.Address)
 			continue
 		}
-		r.node = n
+		r.node = n.own()
 		c.note(r)
 		out[n.name] = append(out[n.name], r)
 	}
 	return out
+}
+
+// list returns the nodes: those of the latest list, if it is recent and the nodes with these addresses respond there.
+func (c *Cluster) list(ctx context.Context, addresses []string) (nodes, error) {
+	c.mu.Lock()
+	known := c.listed
+	c.mu.Unlock()
+	if time.Since(known.at) < listedFor && !known.all.waitFor(ctx, addresses) {
+		return known.all, nil
+	}
+	all, err := listResponding(ctx, addresses)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed = (listing{all, time.Now()}); err != nil {
+		c.listed = listing{}
+	}
+	return all, err
 }
 
 // note remembers the node of a host.
