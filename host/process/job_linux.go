@@ -37,13 +37,19 @@ func LeaveJob(pid int) error {
 	return nil
 }
 
+// ofSlurm reports whether an element of a group's path is Slurm's: slurm or slurm_NODE with v1, and slurmstepd.scope with v2,
+// before which Slurm 24.11.5 writes the node's name and "_".
+func ofSlurm(element string) bool {
+	return strings.HasPrefix(element, "slurm") || strings.HasSuffix(element, "slurmstepd.scope")
+}
+
 // jobHierarchies returns where the hierarchies are mounted in which a process is in a group of Slurm: /slurm/uid_0/job_1/step_0 with
 // cgroup v1, and …/slurmstepd.scope/job_1/step_0 with v2 (cgroup.conf(5)). groups is its /proc/PID/cgroup, and mounts a mountinfo (proc(5)).
 // That of cpuset is left out: it kills nothing, and a new group in it takes no process until it is set up (cpuset(7)).
 func jobHierarchies(groups, mounts string) (out []string) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 || f[1] == "cpuset" || !slices.ContainsFunc(strings.Split(f[2], "/"), func(e string) bool { return strings.HasPrefix(e, "slurm") }) {
+		if len(f) != 3 || f[1] == "cpuset" || !slices.ContainsFunc(strings.Split(f[2], "/"), ofSlurm) {
 			continue
 		}
 		for mount := range strings.Lines(mounts) {

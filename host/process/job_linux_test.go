@@ -17,6 +17,7 @@ func TestGroupsOfJobsAreFound(t *testing.T) {
 		{"6:freezer:/slurm/uid_0/job_5/step_0\n4:memory:/user.slice\n3:cpuset:/slurm/uid_0/job_5/step_0\n2:cpu,cpuacct:/slurm_n1/uid_0/job_5/step_0/task_0\n0::/\n", v1,
 			[]string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpu,cpuacct"}},
 		{"0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0\n", v2, []string{"/sys/fs/cgroup"}},
+		{"0::/system.slice/node1_slurmstepd.scope/job_2/step_1/user/task_special\n", v2, []string{"/sys/fs/cgroup"}}, // Slurm 24.11.5
 		{"0::/system.slice/sshd.service\n", v2, nil}, {"0::/user.slice/not-slurm.scope\n", v2, nil}, {"6:freezer:/slurm/uid_0/job_5\n", v2, nil},
 		{"", v1, nil}, {"6:freezer\n:::\n", v1, nil}, {"6:freezer:/slurm\n", "x - \n\n - cgroup x\n", nil},
 	} {
