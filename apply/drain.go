@@ -43,7 +43,13 @@ func (s *Session) scheduled(host string) bool {
 // link, and never more than each of them allows.
 func (r *run) drainWaves() (out [][]string) {
 	apart := r.apart()
-	most := func(host string) int { return max(r.s.Fabric.Host(host).Slurm.Wave, 1) }
+	most := func(host string) int {
+		s := r.s.Fabric.Host(host).Slurm
+		if s.MaxDrained > 0 {
+			return max(min(s.Wave, s.MaxDrained), 1)
+		}
+		return max(s.Wave, 1)
+	}
 next:
 	for _, h := range r.p.Hosts {
 		if !r.s.scheduled(h.Name) || !disturbs(h) {

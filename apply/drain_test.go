@@ -165,6 +165,17 @@ func TestHalfChangedHostsGetNoJobs(t *testing.T) {
 	}
 }
 
+// TestAWaveFitsIntoMaxDrained: a run cannot stop because of its own wave.
+func TestAWaveFitsIntoMaxDrained(t *testing.T) {
+	r := drainable(&cluster{}, 10)
+	for _, h := range r.s.Fabric.Hosts[:5] {
+		h.Slurm.MaxDrained = 1
+	}
+	if got := fmt.Sprint(r.drainWaves()); got != "[[a] [b] [c] [d] [e]]" {
+		t.Error(got)
+	}
+}
+
 func TestWavesCannotWaitForTheEnd(t *testing.T) {
 	for _, o := range []Options{{Manual: true}, {CheckRollback: true}} {
 		c := &cluster{}

@@ -145,7 +145,13 @@ type slurmCluster struct {
 // on runs a program of sh on a host, with arguments, and returns what it said.
 func (c slurmCluster) on(t *testing.T, host, stdin, program string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(bin, append([]string{"lab", "exec", c.fabric, host, "--", "timeout", "120", "sh", "-c", program, "sh"}, args...)...)
+	return c.within(t, "120", host, stdin, program, args...)
+}
+
+// within is on with another limit, in seconds.
+func (c slurmCluster) within(t *testing.T, seconds, host, stdin, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(bin, append([]string{"lab", "exec", c.fabric, host, "--", "timeout", seconds, "sh", "-c", program, "sh"}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	a := tryCommand(t, c.state, cmd)
 	a.want(t, 0)

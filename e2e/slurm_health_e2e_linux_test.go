@@ -96,8 +96,17 @@ func TestSlurmHealth(t *testing.T) {
 	differ := func(host, netdev string) { c.on(t, host, "", `ip addr add 10.99.0.1/24 dev "$1"`, netdev) }
 	repair := func(host, netdev string) { c.on(t, host, "", `ip addr del 10.99.0.1/24 dev "$1"`, netdev) }
 
+	comment := func(node, want string) {
+		t.Helper()
+		if said := c.on(t, "a", "", `scontrol -o show node "$1"`, node); !strings.Contains(said, " Comment=fabricform: health: 20") || !strings.Contains(said, "Z "+want+"\n") {
+			t.Errorf("node %s has no comment with %q: %s", node, want, said)
+		}
+	}
+	comment("b", "as it was applied")
 	differ("b", "ib0")
 	c.until(t, "b", "drained fabricform: health: nic.rail0: unexpected address 10.99.0.1/24")
+	c.checks(t, "b", 1)
+	comment("b", "nic.rail0: unexpected address 10.99.0.1/24")
 	differ("d", "rail0")
 	c.checks(t, "d", 3)
 	if now := c.node(t, "d"); !strings.HasPrefix(now, "idle") {
@@ -118,6 +127,16 @@ func TestSlurmHealth(t *testing.T) {
 		t.Errorf("somebody else has drained the node, and it is %q", now)
 	}
 	c.on(t, "a", "", `scontrol update nodename=gpu3 state=resume`)
+
+	c.on(t, "a", "", `scontrol update nodename=gpu3 state=down reason="bad DIMM" comment="rack 7"`)
+	differ("c", "rail0")
+	c.checks(t, "c", 2)
+	repair("c", "rail0")
+	c.checks(t, "c", 2)
+	if now := c.node(t, "gpu3"); now != "down bad DIMM" {
+		t.Errorf("somebody else has set the node down, and it is %q", now)
+	}
+	c.on(t, "a", "", `scontrol -o show node gpu3 | grep -q ' Comment=rack 7' && scontrol update nodename=gpu3 state=resume`)
 
 	const applied = "/var/lib/fabricform/transactions/default.applied"
 	quiet := func(what, host, netdev string) {
@@ -175,6 +194,17 @@ func TestSlurmHealth(t *testing.T) {
 	c.on(t, "a", "", "timeout 60 srun --nodelist=b true") // root's
 	c.on(t, "a", "", job+"b true && exit 1; exit 0")
 	c.until(t, "b", "drained Prolog error")
+	repair("b", "ib0")
+	c.on(t, "a", "", "scontrol update nodename=b state=resume; scancel --user=job")
+
+	// The same program as Epilog: the job has ended, and then the node is drained.
+	for _, n := range slurmNodes {
+		c.on(t, n.name, "", `sed -i 's/^Prolog=/Epilog=/' /etc/slurm/slurm.conf`)
+	}
+	c.on(t, "a", "", "scontrol reconfigure")
+	differ("b", "ib0")
+	c.on(t, "a", "", job+"true")
+	c.until(t, "b", "drained Epilog error")
 	repair("b", "ib0")
 
 	t.Log(c.on(t, "a", "", `bash -c 'time for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /var/fabricform health >/dev/null || exit; done' 2>&1`))

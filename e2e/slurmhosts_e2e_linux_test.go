@@ -269,3 +269,71 @@ cat /sys/class/net/rail0/mtu; grep -l '"state": *"reverted"' /var/lib/fabricform
 		})
 	}
 }
+
+// TestSlurmWithoutRoot: the coordinator is an ordinary user, whose steps start the helper by the sudo rule of docs/slurm.md. Such a user may read
+// and measure; the one as whom slurmctld runs may also drain.
+func TestSlurmWithoutRoot(t *testing.T) {
+	together(t)
+	installed(t, "sudo")
+	c := slurmHosts(t, "")
+	program, err := os.ReadFile(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.on(t, "a", string(program), "cat > /var/fabricform; chmod 755 /var/fabricform")
+	c.on(t, "a", fmt.Sprintf(slurmFabric, "wave = 2", 9000), "cat > /var/f.hcl")
+	var rules string
+	for _, b := range blocks(readPage(t, "../docs/slurm.md")) {
+		if b.kind == "sudoers" {
+			rules += strings.Join(b.lines, "\n") + "\n"
+		}
+	}
+	for _, n := range slurmNodes {
+		c.on(t, n.name, "", "useradd -m -u 64124 deploy")
+	}
+	as := func(args ...string) answer {
+		t.Helper()
+		return tryCommand(t, c.state, exec.Command(bin, append([]string{"lab", "exec", c.fabric, "a", "--", "setpriv", "--reuid=64124", "--regid=64124", "--clear-groups",
+			"env", "HOME=/home/deploy", "timeout", "300", "/var/fabricform"}, args...)...))
+	}
+
+	as("plan", "/var/f.hcl").want(t, 4, "sudo does not start it", "docs/slurm.md")
+	c.idle(t)
+	for _, n := range slurmNodes {
+		c.on(t, n.name, rules, "cat > /etc/sudoers.d/fabricform; chmod 440 /etc/sudoers.d/fabricform; visudo -cq")
+		if left := c.on(t, n.name, "", "ls /var/tmp /var/lib/fabricform 2>/dev/null || true"); strings.Contains(left, "fabricform-") {
+			t.Errorf("host %s keeps what was sent: %s", n.name, left)
+		}
+	}
+	for range 2 { // the second one finds the program installed
+		as("plan", "/var/f.hcl").want(t, 0, "Plan: ", "mtu")
+		c.idle(t)
+	}
+	for _, n := range slurmNodes {
+		if left := c.on(t, n.name, "", "ls /var/tmp; ls -l /var/lib/fabricform/helpers | grep -c root"); left != "1\n" {
+			t.Errorf("host %s has %q: want one helper of root, and nothing that was sent", n.name, left)
+		}
+	}
+	as("apply", "-auto-approve", "/var/f.hcl").want(t, 1, "drain node", "may not drain")
+	c.idle(t)
+	if s := c.states(t); strings.Contains(s, "drain") {
+		t.Errorf("nodes stay drained: %s", s)
+	}
+
+	c.on(t, "a", "", `kill $(cat /run/slurm/slurmctld.pid); while pgrep -x slurmctld >/dev/null; do sleep 0.1; done`)
+	for _, n := range slurmNodes {
+		c.on(t, n.name, "", `sed -i 's/^SlurmUser=.*/SlurmUser=deploy/' /etc/slurm/slurm.conf
+kill $(cat /run/slurm/slurmd.pid); while pgrep -x slurmd >/dev/null; do sleep 0.1; done`)
+	}
+	c.on(t, "a", "", `chown -R deploy /run/slurm/state /var/log/slurm; chown deploy /run/slurm; slurmctld; until scontrol ping | grep -q UP; do sleep 0.2; done`)
+	for _, n := range slurmNodes {
+		c.on(t, n.name, "", "slurmd")
+	}
+	c.idle(t)
+	as("apply", "-auto-approve", "/var/f.hcl").want(t, 0, "ping")
+	c.idle(t)
+	if s := c.states(t); s != "a idle none\nb idle none\nd idle none\ngpu3 idle none\n" {
+		t.Errorf("not all is as before: %s", s)
+	}
+	as("plan", "-detailed-exitcode", "/var/f.hcl").want(t, 0)
+}

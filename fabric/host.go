@@ -72,6 +72,9 @@ type Slurm struct {
 	Partition string `ff:"partition"`
 	// Reservation of the steps, such as that of a maintenance.
 	Reservation string `ff:"reservation"`
+	// Whether the step, which runs as the user who runs fabricform, starts the helper by `sudo -n` on the node. Default: true, unless
+	// that user is root.
+	Sudo *bool `ff:"sudo"`
 	// How many hosts are drained and changed at once, never both ends of a link.
 	Wave int `ff:"wave,min=1,max=10000,default=1"`
 	// How many nodes of a partition may be drained at once, whoever drained them: with more, nothing more is changed. Default: any number.

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,14 +34,23 @@ func (s Slurm) Tell(ctx context.Context, v, last *Verdict) (said string, told bo
 	if err != nil {
 		return "", false, err
 	}
+	said, told, err = s.act(ctx, node, v)
+	if report := v.report(); (node.comment == "" || strings.HasPrefix(node.comment, reasonPrefix)) && !sameReport(node.comment, report) {
+		err = errors.Join(err, s.update(ctx, "Comment="+report))
+	}
+	return said, told, err
+}
+
+// act drains or resumes the node, if the verdict asks for it.
+func (s Slurm) act(ctx context.Context, node slurmNode, v *Verdict) (said string, told bool, err error) {
 	ours := strings.HasPrefix(node.reason, reasonPrefix)
 	switch {
 	case v.State == Healthy && node.drained && ours:
-		return "resumed node " + s.Node, true, s.update(ctx, "State=UNDRAIN")
+		return "resumed node " + s.Node, true, s.update(ctx, "State=UNDRAIN") // RESUME would end a DOWN, too
 	case v.State == Healthy:
 		return "", true, nil
 	case node.down:
-		return fmt.Sprintf("node %s is down (%s), and is left as it is", s.Node, node.reason), false, nil
+		return fmt.Sprintf("node %s is not drained: Slurm starts nothing there (%s: %s)", s.Node, node.state, node.reason), false, nil
 	case node.drained && !ours:
 		return fmt.Sprintf("node %s is already drained, by somebody else (%s), and is left as it is", s.Node, node.reason), true, nil
 	case node.drained:
@@ -92,27 +102,47 @@ func (s Slurm) full(partition string, n int) string {
 type slurmNode struct {
 	name       string
 	partitions []string
+	state      string // with its flags, as in "down+drain"
 	drained    bool
-	down       bool   // and not drained: a drain would replace the reason
+	down       bool   // or about to be, whoever wants that: what is written there is not replaced
 	since      string // of the reason, in Slurm's format, which sorts by time
 	reason     string
+	comment    string
 }
+
+// columns are what sinfo prints of a node, each as wide as this: the text at the end has any characters.
+var columns = []struct {
+	name  string
+	width int
+}{{"PartitionName", 256}, {"StateComplete", 256}, {"Comment", 512}, {"Reason", 512}}
 
 // node asks Slurm for the node.
 func (s Slurm) node(ctx context.Context) (n slurmNode, err error) {
-	out, err := s.Run(ctx, "sinfo", "--all", "--noheader", "--Node", "--nodes="+s.Node, "--format=%R|%T|%E")
+	var format []string
+	for _, c := range columns {
+		format = append(format, fmt.Sprintf("%s:%d", c.name, c.width))
+	}
+	out, err := s.Run(ctx, "sinfo", "--all", "--noheader", "--Node", "--nodes="+s.Node, "--Format="+strings.Join(format, ","))
 	if err != nil {
 		return n, err
 	}
 	for line := range strings.Lines(out) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 3)
-		if len(fields) < 3 {
-			return n, fmt.Errorf("sinfo printed %.80q, which is not understood", line)
+		line = strings.TrimSuffix(line, "\n")
+		var fields []string
+		for _, c := range columns {
+			width := min(c.width, len(line))
+			fields = append(fields, strings.TrimSpace(line[:width]))
+			line = line[width:]
+		}
+		if len(fields[1]) == 0 {
+			continue // the rest of a reason with several lines
 		}
 		n.partitions = append(n.partitions, fields[0])
-		n.drained = n.drained || strings.HasPrefix(fields[1], "drain") // drained, draining, and a * or other mark after it
-		n.down = n.down || strings.HasPrefix(fields[1], "down")
-		n.reason = fields[2]
+		n.state, n.comment, n.reason = fields[1], strings.TrimSuffix(fields[2], "(null)"), fields[3]
+		for _, flag := range strings.Split(strings.ToLower(n.state), "+") {
+			n.drained = n.drained || flag == "drain"
+			n.down = n.down || slices.ContainsFunc([]string{"down", "fail", "reboot"}, func(p string) bool { return strings.HasPrefix(flag, p) })
+		}
 	}
 	if len(n.partitions) == 0 {
 		return n, fmt.Errorf("Slurm knows no node %s in any partition: name this node with -node", s.Node)

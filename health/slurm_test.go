@@ -22,6 +22,7 @@ type fakeSlurm struct {
 type fakeNode struct {
 	partitions    []string
 	state, reason string
+	comment       string
 	since         int
 }
 
@@ -33,11 +34,17 @@ func (f *fakeSlurm) run(_ context.Context, program string, args ...string) (stri
 	if program == "scontrol" {
 		n := f.nodes[strings.TrimPrefix(args[1], "NodeName=")]
 		if args[2] == "State=UNDRAIN" {
-			n.state, n.reason = "idle", "none"
+			if n.state = strings.TrimSuffix(n.state, "+drain"); n.state == "idle" {
+				n.reason = "none"
+			}
+			return "", nil
+		}
+		if comment, is := strings.CutPrefix(args[2], "Comment="); is {
+			n.comment = comment
 			return "", nil
 		}
 		f.clock++
-		n.state, n.reason, n.since = "draining", strings.TrimPrefix(args[3], "Reason="), f.clock
+		n.state, n.reason, n.since = n.state+"+drain", strings.TrimPrefix(args[3], "Reason="), f.clock
 		if f.onDown != nil {
 			f.onDown()
 		}
@@ -46,9 +53,9 @@ func (f *fakeSlurm) run(_ context.Context, program string, args ...string) (stri
 	var out strings.Builder
 	for name, n := range f.nodes {
 		for _, p := range n.partitions {
-			switch drained := strings.HasPrefix(n.state, "drain"); {
+			switch drained := strings.HasSuffix(n.state, "+drain"); {
 			case slices.Contains(args, "--nodes="+name):
-				fmt.Fprintf(&out, "%s|%s|%s\n", p, n.state, n.reason)
+				fmt.Fprintf(&out, "%-256s%-256s%-512s%-512s\n", p, n.state, n.comment, n.reason)
 			case slices.Contains(args, "--states=drain") && drained:
 				fmt.Fprintf(&out, "%s|%s|2026-11-27T10:00:%02d\n", p, name, n.since)
 			}
@@ -66,7 +73,7 @@ func cluster(names ...string) *fakeSlurm {
 }
 
 var (
-	well = &Verdict{State: Healthy, Compared: 1}
+	well = &Verdict{State: Healthy, Compared: 1, Time: time.Unix(0, 0)}
 	ill  = &Verdict{State: Unhealthy, Problems: []string{"nic.rail0: mtu is 1500, wanted 9000"}}
 	not  = &Verdict{State: Unknown, Problems: []string{"it is damaged"}}
 )
@@ -82,20 +89,23 @@ func TestTell(t *testing.T) {
 		told          bool
 		quiet         bool // no program runs
 	}{
-		"still healthy":               {v: well, last: well, state: "drained", reason: reason, after: "drained " + reason, told: true, quiet: true},
+		"still healthy":               {v: well, last: well, state: "idle+drain", reason: reason, after: "idle+drain " + reason, told: true, quiet: true},
 		"still unhealthy":             {v: ill, last: ill, state: "idle", reason: "none", after: "idle none", told: true, quiet: true},
 		"no verdict":                  {v: not, last: well, state: "idle", reason: "none", after: "idle none", quiet: true},
-		"no verdict while drained":    {v: not, last: ill, state: "drained", reason: reason, after: "drained " + reason, quiet: true},
-		"no verdict at first":         {v: not, state: "drained", reason: reason, after: "drained " + reason, quiet: true},
-		"differs":                     {v: ill, last: well, state: "idle", reason: "none", after: "draining " + reason, told: true},
-		"differs at first":            {v: ill, state: "mixed", reason: "none", after: "draining " + reason, told: true},
-		"repaired":                    {v: well, last: ill, state: "drained*", reason: reason, after: "idle none", told: true},
-		"repaired, and a restart":     {v: well, state: "drained", reason: reason, after: "idle none", told: true},
-		"drained by another":          {v: ill, last: well, state: "drained", reason: "memory", after: "drained memory", told: true},
-		"repaired, drained by others": {v: well, last: ill, state: "drained", reason: "memory", after: "drained memory", told: true},
-		"drained by an apply":         {v: well, last: ill, state: "drained", reason: "fabricform: apply", after: "drained fabricform: apply", told: true},
-		"down by another":             {v: ill, last: well, state: "down*", reason: "bad PSU", after: "down* bad PSU"},
+		"no verdict while drained":    {v: not, last: ill, state: "idle+drain", reason: reason, after: "idle+drain " + reason, quiet: true},
+		"no verdict at first":         {v: not, state: "idle+drain", reason: reason, after: "idle+drain " + reason, quiet: true},
+		"differs":                     {v: ill, last: well, state: "idle", reason: "none", after: "idle+drain " + reason, told: true},
+		"differs at first":            {v: ill, state: "mixed", reason: "none", after: "mixed+drain " + reason, told: true},
+		"repaired":                    {v: well, last: ill, state: "idle+drain", reason: reason, after: "idle none", told: true},
+		"repaired, and a restart":     {v: well, state: "idle+drain", reason: reason, after: "idle none", told: true},
+		"drained by another":          {v: ill, last: well, state: "idle+drain", reason: "memory", after: "idle+drain memory", told: true},
+		"repaired, drained by others": {v: well, last: ill, state: "idle+drain", reason: "memory", after: "idle+drain memory", told: true},
+		"drained by an apply":         {v: well, last: ill, state: "idle+drain", reason: "fabricform: apply", after: "idle+drain fabricform: apply", told: true},
 		"down with our reason":        {v: well, last: ill, state: "down", reason: reason, after: "down " + reason, told: true},
+		"down by another":             {v: ill, last: well, state: "down", reason: "bad DIMM", after: "down bad DIMM"},
+		"failing":                     {v: ill, last: well, state: "mixed+fail", reason: "bad DIMM", after: "mixed+fail bad DIMM"},
+		"down after our drain":        {v: well, last: ill, state: "down+drain", reason: reason, after: "down " + reason, told: true},
+		"a restart was asked for":     {v: ill, state: "idle+reboot_requested", reason: "kernel", after: "idle+reboot_requested kernel"},
 	} {
 		f := cluster("a")
 		f.nodes["a"].state, f.nodes["a"].reason = c.state, c.reason
@@ -106,12 +116,34 @@ func TestTell(t *testing.T) {
 	}
 }
 
+// TestReport: the node's comment has the verdict since its last change; a comment of others stays.
+func TestReport(t *testing.T) {
+	later := *ill
+	later.Time = time.Unix(7200, 0)
+	for _, c := range []struct {
+		v      *Verdict
+		before string
+		after  string
+	}{
+		{well, "", "fabricform: health: 1970-01-01T00:00:00Z as it was applied"},
+		{&later, "fabricform: health: 1970-01-01T00:00:00Z as it was applied", "fabricform: health: 1970-01-01T02:00:00Z nic.rail0: mtu is 1500, wanted 9000"},
+		{&later, "fabricform: health: 1970-01-01T00:00:00Z nic.rail0: mtu is 1500, wanted 9000", "fabricform: health: 1970-01-01T00:00:00Z nic.rail0: mtu is 1500, wanted 9000"},
+		{&later, "rack 7", "rack 7"},
+	} {
+		f := cluster("a")
+		f.nodes["a"].comment = c.before
+		if _, _, err := (Slurm{Node: "a", MaxDrained: 1, Run: f.run}).Tell(t.Context(), c.v, nil); err != nil || f.nodes["a"].comment != c.after {
+			t.Errorf("%q, %v, want %q", f.nodes["a"].comment, err, c.after)
+		}
+	}
+}
+
 // TestTellLeavesRoom: of the nodes of a partition, no more are drained than allowed, whoever drained them, and not even if all differ at
 // once and each sees room for one more.
 func TestTellLeavesRoom(t *testing.T) {
 	f := cluster("a", "b", "c")
 	f.nodes["c"].partitions = []string{"all", "big"}
-	f.nodes["b"].state, f.nodes["b"].reason = "drained", "memory"
+	f.nodes["b"].state, f.nodes["b"].reason = "idle+drain", "memory"
 	said, told, err := Slurm{Node: "c", MaxDrained: 1, Run: f.run}.Tell(t.Context(), ill, well)
 	if want := "node c is not drained: 1 nodes of partition all are, and -max-drained is 1"; said != want || told || err != nil || f.nodes["c"].state != "idle" {
 		t.Errorf("%q, %v, %v, %v", said, told, err, f.nodes["c"])
@@ -128,12 +160,12 @@ func TestTellLeavesRoom(t *testing.T) {
 			return
 		}
 		first = false
-		at["a"].state, at["a"].since = "draining", f.clock // in the same second
+		at["a"].state, at["a"].since = "idle+drain", f.clock // in the same second
 		f.clock++
-		at["d"].state, at["d"].since = "draining", f.clock
+		at["d"].state, at["d"].since = "idle+drain", f.clock
 	}
 	said, told, err = Slurm{Node: "b", MaxDrained: 2, Run: f.run, Settle: time.Millisecond}.Tell(t.Context(), ill, nil)
-	if err != nil || !told || said != "drained node b" || f.nodes["b"].state != "draining" {
+	if err != nil || !told || said != "drained node b" || f.nodes["b"].state != "idle+drain" {
 		t.Errorf("the second of three: %q, %v, %v", said, told, err)
 	}
 	f.nodes["b"].state, f.nodes["b"].reason, first = "idle", "none", true

@@ -64,15 +64,33 @@ func (v *Verdict) Risen(since *Verdict) (out []string) {
 	return out
 }
 
-// reasonPrefix begins the reasons of this package's drains: it resumes no node with another one.
+// reasonPrefix begins the reasons of this package's drains, and its reports: it resumes no node with another reason, and replaces no other
+// comment. transport/slurm reads the reports.
 const reasonPrefix = "fabricform: health: "
 
 // maxReason bounds a reason for Slurm, in bytes.
 const maxReason = 200
 
 // reason returns why the node is drained, in characters that Slurm's tools print in one line and give no meaning.
-func (v *Verdict) reason() string {
-	text := reasonPrefix + strings.Join(v.Problems, "; ")
+func (v *Verdict) reason() string { return plain(reasonPrefix + strings.Join(v.Problems, "; ")) }
+
+// report returns the verdict and its time, as a node's comment.
+func (v *Verdict) report() string {
+	text := "as it was applied"
+	if v.State != Healthy {
+		text = strings.Join(v.Problems, "; ")
+	}
+	return plain(reasonPrefix + v.Time.UTC().Format(time.RFC3339) + " " + text)
+}
+
+// sameReport reports whether two reports have the same verdict, whatever their times.
+func sameReport(a, b string) bool {
+	_, a, _ = strings.Cut(strings.TrimPrefix(a, reasonPrefix), " ")
+	_, b, _ = strings.Cut(strings.TrimPrefix(b, reasonPrefix), " ")
+	return a == b
+}
+
+func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || strings.ContainsRune("\"'`\\|$%=", r) {
 			return '?'

@@ -31,6 +31,7 @@ type Target struct {
 type Slurm struct {
 	Partition   string // "": the cluster's default
 	Reservation string // "": none
+	Sudo        *bool  // nil means sudo unless the operator is root
 	// Exclusive takes the whole node, which no job may hold.
 	Exclusive bool
 	// MaxDrained is how many nodes of a partition may be drained at once, whoever drained them; 0: any number.
@@ -43,13 +44,20 @@ type Slurm struct {
 type BusyError struct {
 	Jobs   []string      // their IDs
 	Waited time.Duration // for their end; 0 if nobody waited
+
+	Said string        // by the host's own check, `fabricform health`, when its verdict last changed; "" if that is not known
+	Age  time.Duration // of what it said
 }
 
 func (e *BusyError) Error() string {
 	if e.Waited > 0 {
 		return fmt.Sprintf("%s did not end within %s (drain_timeout)", Jobs(e.Jobs), e.Waited)
 	}
-	return fmt.Sprintf("busy (%s): not read", Jobs(e.Jobs))
+	text := fmt.Sprintf("busy (%s): not read", Jobs(e.Jobs))
+	if e.Said != "" {
+		text += fmt.Sprintf("; fabricform health, %s ago: %s", e.Age.Round(time.Second), e.Said)
+	}
+	return text
 }
 
 // Jobs names jobs by their IDs.

@@ -53,6 +53,7 @@ func serveHost(ctx context.Context, args []string) error {
 	sshConnection := flags.String("ssh-connection", "",
 		"SSH_CONNECTION of the login, which sudo drops; empty: the path of the connection is unknown")
 	dialBack := flags.Bool("dial-back", false, "this is a job step of Slurm: dial back to the coordinator, whose credential is on stdin")
+	node := flags.String("node", "", "the name of this node, if sudo has dropped it from the environment")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return errors.New("agent is an internal command that plan and apply start on a host")
 	}
@@ -67,7 +68,7 @@ func serveHost(ctx context.Context, args []string) error {
 	by := facts.Connection{SSH: *sshConnection}
 	if *dialBack {
 		var paths slurm.Paths
-		if client, paths, err = slurm.ServeStep(ctx, os.Stdin, id); err != nil {
+		if client, paths, err = slurm.ServeStep(ctx, os.Stdin, id, *node); err != nil {
 			return err
 		}
 		by = facts.Connection{SSH: paths.Coordinator, By: "Slurm", Others: paths.Controllers}

@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -12,6 +13,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -27,22 +31,63 @@ type Paths struct {
 	Controllers []string
 }
 
-// ServeStep is the start of a helper in a job step: it installs the program, reads the coordinator's credential, dials back and proves
-// its secret.
-func ServeStep(ctx context.Context, credential io.Reader, version string) (io.ReadWriter, Paths, error) {
-	node := os.Getenv("SLURMD_NODENAME")
-	err := errors.New("it does not run as root on the node")
-	if os.Getuid() == root {
+// The flags by which a step starts a helper. The node's name is needed where sudo has dropped the environment.
+const (
+	dialBackFlag = "--dial-back"
+	nodeFlag     = "--node="
+)
+
+// ServeStep is the start of a helper in a job step: it becomes root by sudo, installs the program, reads the coordinator's credential, dials
+// back and proves its secret. node is the name of this node, "" if the environment has it.
+func ServeStep(ctx context.Context, credential io.Reader, version, node string) (io.ReadWriter, Paths, error) {
+	node = cmp.Or(node, os.Getenv("SLURMD_NODENAME"))
+	operator, err := operatorHere()
+	if err == nil && os.Getuid() != root {
+		err = raiseSelf(ctx, node)
+	}
+	if err == nil {
 		err = installSelf(version)
 	}
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("%s %s %w", failure, node, err)
 	}
-	c, paths, err := dialBack(ctx, munge{}, credential, node)
+	c, paths, err := dialBack(ctx, munge{}, credential, node, operator)
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("%s %s %w", failure, node, err)
 	}
 	return c, paths, nil
+}
+
+// operatorHere returns the user who runs this step, and so the coordinator: sudo keeps the ID (sudo(8)).
+func operatorHere() (int, error) {
+	text, by := os.LookupEnv("SUDO_UID")
+	if !by {
+		return os.Getuid(), nil
+	}
+	id, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("read SUDO_UID: %w", err)
+	}
+	return id, nil
+}
+
+// raiseSelf starts this program again, as root by sudo. It does not return, unless it fails.
+func raiseSelf(ctx context.Context, node string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	command := []string{"--", self, "agent", dialBackFlag, nodeFlag + node}
+	// sudo's words about what it refuses would be lost among those of all nodes.
+	if _, err := ask(ctx, append([]string{"sudo", "-n", "-l"}, command...)...); err != nil {
+		return errors.Join(fmt.Errorf("sudo does not start it: %w; let user %d run it without a password, as docs/slurm.md shows under \"Without root\"", err, os.Getuid()),
+			removeSent(self))
+	}
+	sudo, err := exec.LookPath("sudo")
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("start sudo: %w", syscall.Exec(sudo, append([]string{"sudo", "-n"}, command...), os.Environ()))
 }
 
 // The ports that slurm.conf has by default. Paths do not depend on them.
@@ -51,14 +96,14 @@ const (
 	slurmdPort    = 6818
 )
 
-func dialBack(ctx context.Context, m munge, credential io.Reader, node string) (io.ReadWriteCloser, Paths, error) {
+func dialBack(ctx context.Context, m munge, credential io.Reader, node string, operator int) (io.ReadWriteCloser, Paths, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
 	text, err := io.ReadAll(io.LimitReader(credential, mostInvitation))
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("read the credential: %w", err)
 	}
-	payload, err := m.decode(ctx, string(text))
+	payload, err := m.decode(ctx, string(text), operator)
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("decode the credential: %w", err)
 	}
@@ -75,7 +120,7 @@ func dialBack(ctx context.Context, m munge, credential io.Reader, node string) (
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("connect to the coordinator: %w", err)
 	}
-	c, err := m.introduce(ctx, plain, in, node)
+	c, err := m.introduce(ctx, plain, in, node, operator)
 	if err != nil {
 		return nil, Paths{}, errors.Join(fmt.Errorf("introduce node %s to the coordinator at %s: %w", node, in.Door, err), plain.Close())
 	}
@@ -89,8 +134,8 @@ func dialBack(ctx context.Context, m munge, credential io.Reader, node string) (
 	return c, paths, nil
 }
 
-// introduce checks the coordinator's key, and proves the node's secret.
-func (m munge) introduce(ctx context.Context, plain net.Conn, in invitation, node string) (io.ReadWriteCloser, error) {
+// introduce checks the coordinator's key, and proves the node's secret to the operator.
+func (m munge) introduce(ctx context.Context, plain net.Conn, in invitation, node string, operator int) (io.ReadWriteCloser, error) {
 	if err := plain.SetDeadline(time.Now().Add(dialPatience)); err != nil {
 		return nil, err
 	}
@@ -113,7 +158,7 @@ func (m munge) introduce(ctx context.Context, plain net.Conn, in invitation, nod
 	if err != nil {
 		return nil, err
 	}
-	credential, err := m.encode(ctx, string(payload), root)
+	credential, err := m.encode(ctx, string(payload), operator)
 	if err != nil {
 		return nil, err
 	}

@@ -261,7 +261,7 @@ func (d *door) admit(c net.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	payload, err := d.munge.decode(ctx, credential)
+	payload, err := d.munge.decode(ctx, credential, root)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (o opened) invite(t *testing.T) opened {
 	if o.guests, o.credential, err = o.door.invite(t.Context(), []node{n1, n2}); err != nil {
 		t.Fatal(err)
 	}
-	payload, err := o.munge.decode(t.Context(), o.credential)
+	payload, err := o.munge.decode(t.Context(), o.credential, root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (o opened) proof(t *testing.T, secret, binding string) string {
 // arrives fails unless the helper of n1 is let in by its credential, and both sides hear each other.
 func (o opened) arrives(t *testing.T) {
 	t.Helper()
-	c, path, err := dialBack(t.Context(), o.munge, strings.NewReader(o.credential), "n1")
+	c, path, err := dialBack(t.Context(), o.munge, strings.NewReader(o.credential), "n1", root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +195,14 @@ func TestCredentialsOfAnOrdinaryUserAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(forged), "n1"); err == nil || !strings.Contains(err.Error(), "user 65534 made the credential") {
+	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(forged), "n1", root); err == nil || !strings.Contains(err.Error(), "user 65534 made the credential") {
 		t.Errorf("a helper took the credential of an ordinary user: %v", err)
+	}
+	if forged, err = as(t, o.munge, `{"door":"127.0.0.1:1"}`, "munge", "--restrict-uid=0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(forged), "n1", 65534); err == nil || !strings.Contains(err.Error(), "no secret for node n1") {
+		t.Errorf("a helper that this user started by sudo did not take the user's own credential: %v", err)
 	}
 	if !o.knockWith(t, "127.0.0.1", func(bound string) string { return o.proof(t, o.invitation.Secrets["n1"], bound) }) {
 		t.Error("the true helper is not let in afterwards")
@@ -226,7 +232,7 @@ func TestASecretWorksFromItsNodeOnly(t *testing.T) {
 		t.Error("n2 is let in by the secret of n1")
 	}
 	o.arrives(t)
-	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(o.proof(t, "", "")), "n3"); err == nil {
+	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(o.proof(t, "", "")), "n3", root); err == nil {
 		t.Error("a node that was not invited connects")
 	}
 }
@@ -312,7 +318,7 @@ func TestAnEavesdropperLearnsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(credential), "n1"); err == nil || !strings.Contains(err.Error(), "another key") {
+	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(credential), "n1", root); err == nil || !strings.Contains(err.Error(), "another key") {
 		t.Errorf("the helper talks to another coordinator: %v", err)
 	}
 	if said := <-told; said != "" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,7 @@ func (c *Cluster) drainThose(ctx context.Context, all nodes, targets map[string]
 		c.drained[to.Name] = d // first: a drain whose answer is lost is resumed, too
 		c.mu.Unlock()
 		if _, err := ask(ctx, "scontrol", "update", "NodeName="+n.name, "State=DRAIN", "Reason="+d.reason); err != nil {
-			return fmt.Errorf("drain node %s: %w", n.name, err)
+			return fmt.Errorf("drain node %s: %w%s", n.name, err, whoDrains())
 		}
 	}
 	return nil
@@ -110,6 +111,14 @@ func persist[T any](ctx context.Context, question func() (T, error)) (T, error) 
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// whoDrains says who can drain nodes, to an operator who may not.
+func whoDrains() string {
+	if os.Getuid() == root {
+		return ""
+	}
+	return fmt.Sprintf("; if user %d may not drain nodes, run fabricform as root, as SlurmUser, or as an operator of Slurm (sacctmgr)", os.Getuid())
 }
 
 // roomFor returns an error if draining these nodes would leave more drained in one of their partitions than they allow.

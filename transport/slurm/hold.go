@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,10 +52,18 @@ func installed(version string) string { return installDir + "/fabricform-" + ver
 var versionID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{8,64}$`) })
 
 // holder returns the script of a hold: fixed text, a checked version and a random word, by which its report is told from what prologs
-// and plug-ins print. After the report it waits for the end of the input.
-func holder(version, word string) string {
-	return `h=no; [ -x ` + installed(version) + ` ] && h=yes; echo "` + word + ` $SLURMD_NODENAME $SLURM_JOB_ID $h $(uname -m)"; exec cat >/dev/null`
+// and plug-ins print. After the report it waits for the end of the input. Only sudo, which lists a program that exists and may be run, sees
+// what is in root's folder.
+func holder(version, word string, sudo bool) string {
+	there := `[ -x ` + installed(version) + ` ]`
+	if sudo {
+		there = `sudo -n -l -- ` + installed(version) + ` agent ` + dialBackFlag + ` ` + nodeFlag + `"$SLURMD_NODENAME" >/dev/null 2>&1 </dev/null`
+	}
+	return `h=no; ` + there + ` && h=yes; echo "` + word + ` $SLURMD_NODENAME $SLURM_JOB_ID $h $(uname -m)"; exec cat >/dev/null`
 }
+
+// raise starts an installed helper by sudo, which drops the environment.
+const raise = `exec sudo -n -- "$0" agent ` + dialBackFlag + ` ` + nodeFlag + `"$SLURMD_NODENAME"`
 
 // How long Slurm may take to allocate processors, in seconds: no plan waits for a job. Where none is free, only a partition that shares
 // them can give one, and does so at once.
@@ -76,13 +85,16 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		}
 		enough = enough && r.node.memory >= 1024
 	}
-	word := "fabricform-" + rand.Text()
+	word := rand.Text()
 	argv := append(srun(names), "--immediate="+strconv.Itoa(patience), "--job-name="+holdName, "--no-kill")
 	switch {
 	case shared.Exclusive: // all processors and GPUs, but only as much memory as it asks for (srun(1)): 0 is all
 		argv = append(argv, "--exclusive", "--mem=0")
 	case enough: // nodes whose memory slurm.conf does not tell have 1 MiB for Slurm
 		argv = append(argv, "--mem=256M") // without, a job asks for all of a node's memory where Slurm accounts for it
+	}
+	if os.Getuid() == root { // a small job does not wait behind large ones that wait for nodes; users may not ask for this
+		argv = append(argv, "--priority=TOP")
 	}
 	if shared.Partition != "" {
 		argv = append(argv, "--partition="+shared.Partition)
@@ -94,7 +106,7 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		node string
 		report
 	}, len(rs))
-	p, err := start(append(argv, "/bin/sh", "-c", holder(version, word)), func(line string) {
+	p, err := start(append(argv, "/bin/sh", "-c", holder(version, word, sudo(rs[0].to))), func(line string) {
 		f := strings.Fields(line)
 		if len(f) != 5 || f[0] != word || strings.Trim(f[2], "0123456789") != "" {
 			return
@@ -174,7 +186,11 @@ func (c *Cluster) run(ctx context.Context, s step, names []string) (*process, er
 	if s.goarch != "" {
 		return c.send(ctx, s, names)
 	}
-	return start(append(stepOf(s.hold, names, s.gpus), installed(c.Helper.Version()), "agent", "--dial-back"), nil)
+	command := []string{installed(c.Helper.Version()), "agent", dialBackFlag}
+	if s.sudo {
+		command = []string{"/bin/sh", "-c", raise, command[0]}
+	}
+	return start(append(stepOf(s.hold, names, s.gpus), command...), nil)
 }
 
 // tell hands the credential to all helpers of a step.

@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // installSelf moves this program to its place on a node, from where guardians can start it after the step, and goes on there: it does
-// not return, unless it fails or already is in its place. slurmd's tree had put it into a folder for temporary files.
+// not return, unless it fails or already is in its place.
 func installSelf(version string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -43,12 +44,24 @@ func installSelf(version string) error {
 		err = os.Rename(tmp.Name(), place)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("install the helper in %s: %w", installDir, err), os.Remove(tmp.Name()), os.Remove(self))
+		return errors.Join(fmt.Errorf("install the helper in %s: %w", installDir, err), os.Remove(tmp.Name()), removeSent(self))
 	}
-	if err := os.Remove(self); err != nil {
+	if err := removeSent(self); err != nil {
 		return err
 	}
 	return fmt.Errorf("start %s: %w", place, syscall.Exec(place, append([]string{place}, os.Args[1:]...), os.Environ()))
+}
+
+// sent begins the folders to which slurmd's tree carries programs.
+const sent = "/var/tmp/fabricform-"
+
+// removeSent removes a program that slurmd's tree has carried to this node, and a folder that was made for it.
+func removeSent(path string) error {
+	dir := filepath.Dir(path)
+	if !strings.HasPrefix(dir, sent) {
+		return nil // it was started by hand
+	}
+	return errors.Join(os.Remove(path), os.Remove(dir))
 }
 
 func fill(to *os.File, path string) error {

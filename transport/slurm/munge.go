@@ -18,7 +18,7 @@ type munge struct {
 // timeToLive is how long a credential is valid, in seconds.
 const timeToLive = 60
 
-// root is the user whose credentials are accepted, and who can read those for helpers.
+// root is the user as whom helpers run: only root can decode a credential for a helper, and only root's credentials come from one.
 const root = 0
 
 // encode returns a credential with a payload, which only that user can decode.
@@ -26,8 +26,8 @@ func (m munge) encode(ctx context.Context, payload string, decoder int) (string,
 	return pipe(ctx, payload, m.command("munge", "--restrict-uid="+strconv.Itoa(decoder), "--ttl="+strconv.Itoa(timeToLive))...)
 }
 
-// decode returns the payload of a credential that root made. munged decodes a credential once.
-func (m munge) decode(ctx context.Context, credential string) (string, error) {
+// decode returns the payload of a credential that this user made. munged decodes a credential once.
+func (m munge) decode(ctx context.Context, credential string, maker int) (string, error) {
 	if !strings.HasPrefix(credential, "MUNGE:") || strings.Trim(credential, "\n") == "" {
 		return "", errors.New("it is no credential of munge")
 	}
@@ -40,8 +40,8 @@ func (m munge) decode(ctx context.Context, credential string) (string, error) {
 	if !found || !is {
 		return "", errors.New("unmunge: it named no user")
 	}
-	if by, err := strconv.Atoi(strings.TrimSpace(uid)); err != nil || by != root {
-		return "", fmt.Errorf("user %s made the credential, not root", strings.TrimSpace(uid))
+	if by, err := strconv.Atoi(strings.TrimSpace(uid)); err != nil || by != maker {
+		return "", fmt.Errorf("user %s made the credential, not user %d", strings.TrimSpace(uid), maker)
 	}
 	return payload, nil
 }

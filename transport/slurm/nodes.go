@@ -28,6 +28,7 @@ type node struct {
 	gpus                 int      // that Slurm hands out
 	partitions           []string
 	reason               string // why it is drained or down; "" if it is neither
+	comment              string
 	addrs                []netip.Addr
 }
 
@@ -35,7 +36,7 @@ type node struct {
 var nodeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`) })
 
 // parseNodes reads the lines of `scontrol -o show node`: KEY=VALUE with spaces between them. The first of a key counts: only the last
-// value, Reason, is text that people wrote.
+// values are text that people wrote.
 func parseNodes(text string) ([]node, error) {
 	var out []node
 	for line := range strings.Lines(text) {
@@ -57,12 +58,7 @@ func parseNodes(text string) ([]node, error) {
 		n.memory, _ = strconv.Atoi(v["RealMemory"])
 		n.gpus = gpus(v["Gres"])
 		n.partitions = strings.Split(v["Partitions"], ",")
-		if _, reason, has := strings.Cut(line, " Reason="); has {
-			n.reason = strings.TrimSpace(reason)
-			if by := reasonBy().FindStringIndex(n.reason); by != nil {
-				n.reason = n.reason[:by[0]] // a comment follows it
-			}
-		}
+		n.reason, n.comment = written(line)
 		out = append(out, n)
 	}
 	return out, nil
@@ -92,6 +88,27 @@ func gpus(gres string) (n int) {
 		}
 	}
 	return n
+}
+
+// key matches the name of a further value.
+var key = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` [A-Za-z]+=`) })
+
+// written returns what people wrote of a node: the reason and the comment at the end of its line, in this order.
+func written(line string) (reason, comment string) {
+	rest := line
+	if _, after, has := strings.Cut(line, " Reason="); has {
+		reason, rest = after, ""
+		if by := reasonBy().FindStringIndex(after); by != nil {
+			reason, rest = after[:by[0]], after[by[1]:]
+		}
+	}
+	if _, after, has := strings.Cut(rest, " Comment="); has {
+		comment = after
+		if at := key().FindStringIndex(after); at != nil {
+			comment = after[:at[0]]
+		}
+	}
+	return strings.TrimSpace(reason), strings.TrimSpace(comment)
 }
 
 type nodes []node
@@ -192,7 +209,7 @@ func (n *node) unusable(t transport.Target) error {
 		e.Err, e.Hint = fmt.Errorf("its state is %s%s", strings.Join(n.states, "+"), because(n.reason)), "check the node and its slurmd"
 	case n.has("DRAIN"):
 		e.Err, e.Hint = fmt.Errorf("it is drained%s, and Slurm starts nothing on a drained node", because(n.reason)),
-			fmt.Sprintf("when its reason is gone, run scontrol update nodename=%s state=undrain", n.name)
+			fmt.Sprintf("when its reason is gone, run scontrol update nodename=%s state=undrain; to repair it, reserve it first (docs/slurm.md, \"Repair a drained node\")", n.name)
 	case n.has("RESERVED"), n.has("MAINTENANCE"), n.has("MAINT"):
 		if t.Slurm.Reservation != "" {
 			return nil
@@ -200,6 +217,21 @@ func (n *node) unusable(t transport.Target) error {
 		e.Err, e.Hint = errors.New("it is reserved"), "set slurm.reservation to the reservation's name, if it is for this work"
 	default:
 		return nil
+	}
+	return e
+}
+
+// reportPrefix begins a comment by which `fabricform health -slurm` reports the verdict of its last change (package health).
+const reportPrefix = "fabricform: health: "
+
+// heldBy returns an error for a node that jobs hold, with what its own check has reported.
+func (n node) heldBy(jobs []string) error {
+	e := &transport.BusyError{Jobs: jobs}
+	if report, is := strings.CutPrefix(n.comment, reportPrefix); is {
+		at, said, _ := strings.Cut(report, " ")
+		if since, err := time.Parse(time.RFC3339, at); err == nil {
+			e.Said, e.Age = neutral(said), max(time.Since(since), 0)
+		}
 	}
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fabricform/fabricform/transport"
 )
@@ -133,6 +134,31 @@ func TestWhatProgramsSayIsRead(t *testing.T) {
 	for node, want := range map[string]string{"n1": "decode: x", "n2": "connect: y", "n3": "", "n": ""} {
 		if said := saidBy(node, all); said != want {
 			t.Errorf("%s said %q", node, said)
+		}
+	}
+}
+
+// TestWhatPeopleWrote: scontrol prints a comment after the reason, and more values after that.
+func TestWhatPeopleWrote(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"NodeName=n State=IDLE Partitions=all":                                                                {"", ""},
+		"State=IDLE Comment=rack 7":                                                                           {"", "rack 7"},
+		"State=IDLE+DRAIN Reason=a fan [ann@2026-11-22T08:24:05]":                                             {"a fan", ""},
+		"State=IDLE+DRAIN Reason=a fan [ann@2026-11-22T08:24:05] Comment=rack 7 Extra={x=1} InstanceId=i":     {"a fan", "rack 7"},
+		"State=IDLE+DRAIN Reason=a fan [2 of 3] Comment=no [ann@2026-11-22T08:24:05] Comment=rack [7] Extra=": {"a fan [2 of 3] Comment=no", "rack [7]"},
+		"State=DOWN Reason=Not responding":                                                                    {"Not responding", ""},
+	} {
+		if reason, comment := written(line); reason != want[0] || comment != want[1] {
+			t.Errorf("%s: %q, %q", line, reason, comment)
+		}
+	}
+	n := node{comment: reportPrefix + time.Now().Add(-time.Hour).Format(time.RFC3339) + " mtu is 1500, wanted \x1b9000"}
+	if got := n.heldBy([]string{"7"}).Error(); !strings.HasPrefix(got, "busy (job 7): not read; fabricform health, 1h0m") || !strings.HasSuffix(got, "s ago: mtu is 1500, wanted �9000") {
+		t.Error(got)
+	}
+	for _, comment := range []string{"", "rack 7", reportPrefix, reportPrefix + "yesterday x"} {
+		if got := (node{comment: comment}).heldBy([]string{"7"}).Error(); got != "busy (job 7): not read" {
+			t.Errorf("%q: %s", comment, got)
 		}
 	}
 }

@@ -25,20 +25,21 @@ const (
 	packing        = 4 // a level of gzip: two fifths of the size, in half the time of the default level
 )
 
-// receiver is the script of a step that gets a program. $1 is the program's path, and $2 a random word. It makes a folder that only this
+// receiver is the script of a step that gets a program. $1 is a folder, and $2 a random word. It makes the folder, which only this
 // user can enter, says that it is ready, and waits for the word: the program is there. Then it goes on as the program, whose credential
 // follows on the same input.
+//
+// Every user can read the folder's name in the arguments of srun. Who is first keeps the helper out; a file outside of such a folder could be
+// replaced before root starts it.
 const receiver = `umask 077
-mkdir "$1.d" || exit
+mkdir "$1" || exit
 echo "$2 $SLURMD_NODENAME $SLURM_STEP_ID"
 IFS= read -r word || word=
 if [ "$word" = "$2" ]; then
-  set -C
-  gzip -dc "$1.d/gz" > "$1" && chmod 700 "$1" && rm -r "$1.d" && exec "$1" agent --dial-back
+  gzip -dc "$1/gz" > "$1/new" && chmod 700 "$1/new" && rm "$1/gz" && exec "$1/new" agent ` + dialBackFlag + `
   echo "` + failure + ` $SLURMD_NODENAME the program that was sent cannot be unpacked in /var/tmp" >&2
-  rm -f "$1"
 fi
-rm -rf "$1.d"
+rm -rf "$1"
 exit 1
 `
 
@@ -107,7 +108,7 @@ func (c *Cluster) removePacked() {
 // send starts a step on nodes of an allocation, and sends the helper to it down slurmd's tree. Afterwards, the step is the helper.
 func (c *Cluster) send(ctx context.Context, s step, names []string) (*process, error) {
 	word := "fabricform-" + rand.Text()
-	path := "/var/tmp/fabricform-" + rand.Text()
+	path := sent + rand.Text()
 	ready := make(chan string, len(names))
 	p, err := start(append(stepOf(s.hold, names, s.gpus), "/bin/sh", "-c", receiver, "sh", path, word), func(line string) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == word && strings.Trim(f[2], "0123456789") == "" {
@@ -135,7 +136,7 @@ func (c *Cluster) send(ctx context.Context, s step, names []string) (*process, e
 	}
 	if err == nil {
 		_, err = within(ctx, sendPatience, "", "sbcast", "--jobid="+s.hold.job+"."+id, "--size="+messageSize, "--timeout="+messageTimeout,
-			"--compress=none", "--send-libs=no", file, path+".d/gz")
+			"--compress=none", "--send-libs=no", file, path+"/gz")
 	}
 	if err == nil {
 		_, err = io.WriteString(p.in, word+"\n")

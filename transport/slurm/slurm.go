@@ -80,9 +80,9 @@ func (c *Cluster) Start(ctx context.Context, t transport.Target) (io.ReadWriteCl
 		return nil, &transport.Error{Host: t.Name, Op: "connect to " + t.Via, Err: errors.New("a node of Slurm has one address only"),
 			Hint: "change NodeAddr in slurm.conf by hand, or reach this host by SSH for the change of its address"}
 	}
-	if os.Getuid() != root {
-		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: errors.New("only root can start helpers by Slurm"),
-			Hint: "run fabricform as root on a login or controller node"}
+	if os.Getuid() != root && !sudo(t) {
+		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: errors.New("the helper needs root, and slurm.sudo is false"),
+			Hint: "leave slurm.sudo out, or run fabricform as root"}
 	}
 	r := &request{ctx: ctx, to: t, done: make(chan answer, 1)}
 	c.mu.Lock()
@@ -108,6 +108,14 @@ func (c *Cluster) Start(ctx context.Context, t transport.Target) (io.ReadWriteCl
 		}()
 		return nil, &transport.Error{Host: t.Name, Op: "start helper", Err: ctx.Err()}
 	}
+}
+
+// sudo reports whether the step on that node starts its helper by sudo.
+func sudo(t transport.Target) bool {
+	if s := t.Slurm.Sudo; s != nil {
+		return *s
+	}
+	return os.Getuid() != root
 }
 
 // Close ends all allocations and steps. The streams must be closed before.
@@ -219,7 +227,10 @@ func (c *Cluster) holding(node string) *on {
 // allocate gets an allocation on each node: one for those with free processors, and one for each of the others, which have them only in
 // a partition that shares them. It refuses the calls whose nodes it cannot get, and returns these.
 func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) {
-	type share struct{ partition, reservation string }
+	type share struct {
+		partition, reservation string
+		sudo                   bool
+	}
 	free := map[share][]*request{}
 	var all sync.WaitGroup
 	busy := jobsOnEach(fresh)
@@ -234,14 +245,14 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 			continue
 		}
 		if r.to.Slurm.Exclusive && len(busy[name]) > 0 {
-			r.answer(nil, &transport.BusyError{Jobs: ids(busy[name])})
+			r.answer(nil, r.node.heldBy(ids(busy[name])))
 			continue
 		}
 		if r.node.busy() {
 			all.Go(func() { c.allocateOn([]*request{r}) })
 			continue
 		}
-		s := share{r.to.Slurm.Partition, r.to.Slurm.Reservation}
+		s := share{r.to.Slurm.Partition, r.to.Slurm.Reservation, sudo(r.to)}
 		free[s] = append(free[s], r)
 	}
 	for _, rs := range free {
@@ -290,7 +301,7 @@ func (c *Cluster) allocateOn(rs []*request) {
 		rest := slices.DeleteFunc(slices.Clone(rs), func(r *request) bool {
 			taken := len(busy[r.node.name]) > 0
 			if taken {
-				r.answer(nil, &transport.BusyError{Jobs: ids(busy[r.node.name])})
+				r.answer(nil, r.node.heldBy(ids(busy[r.node.name])))
 			}
 			return taken
 		})
@@ -326,8 +337,10 @@ func (c *Cluster) allocateOn(rs []*request) {
 
 // whyNot explains why a node could not be allocated: with the jobs that hold it, if some do.
 func whyNot(r *request, err error) error {
-	if jobs, asked := jobsOn(context.WithoutCancel(r.ctx), r.node.name); asked == nil && len(jobs) > 0 {
-		return &transport.BusyError{Jobs: ids(jobs)}
+	jobs, asked := jobsOn(context.WithoutCancel(r.ctx), r.node.name)
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return j.name == holdName && j.completing() }) // the one that did not start
+	if asked == nil && len(jobs) > 0 {
+		return r.node.heldBy(ids(jobs))
 	}
 	return &transport.Error{Host: r.to.Name, Op: "reach node " + r.node.name, Err: err, Hint: whereToRun(err)}
 }
@@ -337,6 +350,7 @@ type step struct {
 	hold   *hold
 	goarch string // of the program to send; "" if it is there
 	gpus   int    // of each node, if the allocation has all of them
+	sudo   bool   // the helper is started by sudo
 }
 
 // startHelpers starts one helper on each of the nodes, in as few steps as their allocations, programs and GPUs allow.
@@ -348,7 +362,7 @@ func (c *Cluster) startHelpers(round map[string]*request) {
 			round[name].refuse("start helper", "", "the allocation on node %s has ended", name)
 			continue
 		}
-		s := step{hold: at.hold}
+		s := step{hold: at.hold, sudo: sudo(round[name].to)}
 		if !at.ready {
 			s.goarch = at.goarch
 		}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package slurm
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestNobodyElseReachesWhatIsSent: a step makes the folder for the program, for its user alone, and goes on as the program in it. It does not
+// take a folder that is there: whoever made it could replace the program that root starts.
+func TestNobodyElseReachesWhatIsSent(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sent")
+	begin := func() (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
+		t.Helper()
+		cmd := exec.Command("/bin/sh", "-c", receiver, "sh", dir, "word")
+		cmd.Env = append(os.Environ(), "SLURMD_NODENAME=n1", "SLURM_STEP_ID=3")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd, in, bufio.NewReader(out)
+	}
+	cmd, in, out := begin()
+	if said, err := out.ReadString('\n'); err != nil || said != "word n1 3\n" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if info, err := os.Lstat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
+		t.Fatal(info, err)
+	}
+	second, _, other := begin()
+	if said, _ := other.ReadString('\n'); said != "" || second.Wait() == nil {
+		t.Errorf("it takes a folder that is there: %q", said)
+	}
+	f, err := os.Create(filepath.Join(dir, "gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gzip.NewWriter(f)
+	fmt.Fprint(w, "#!/bin/sh\necho \"$0 $*\"\ncat\n")
+	if err := w.Close(); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(in, "word\ncredential")
+	_ = in.Close()
+	rest, _ := io.ReadAll(out)
+	if want := dir + "/new agent --dial-back\ncredential"; string(rest) != want || cmd.Wait() != nil {
+		t.Errorf("%q, want %q", rest, want)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "new" {
+		t.Error(left, err)
+	}
+
+	dir = filepath.Join(t.TempDir(), "none")
+	cmd, in, out = begin()
+	_, _ = out.ReadString('\n')
+	_ = in.Close() // the coordinator has ended
+	if err := cmd.Wait(); err == nil {
+		t.Error("without a program, it says that all is well")
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("the folder stays")
+	}
+}
