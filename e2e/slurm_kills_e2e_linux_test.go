@@ -134,8 +134,9 @@ func TestSlurmKills(t *testing.T) {
 			case "the coordinator":
 				c.on(t, "a", "", `kill -9 "$(cat /run/pid)" || true`) // it may have ended
 			case "slurmctld":
-				// The end of a job that it has missed or forgotten it learns when nodes register, and believes after BatchStartTimeout, 10 s.
-				c.on(t, "a", "", `kill -9 "$(pgrep -x slurmctld)"; sleep "$1"; slurmctld; sleep 12; scontrol reconfigure`, fmt.Sprint(pause.Seconds()))
+				// That a job has ended, which it has missed or forgotten, it learns when nodes register, from 20 s after its start on
+				// (_purge_missing_jobs in src/slurmctld/job_mgr.c).
+				c.on(t, "a", "", `kill -9 "$(pgrep -x slurmctld)"; sleep "$1"; slurmctld; sleep 25; scontrol reconfigure`, fmt.Sprint(pause.Seconds()))
 			case "a slurmd":
 				c.on(t, host.name, "", `kill -9 "$(pgrep -x slurmd)"; sleep "$1"; slurmd`, fmt.Sprint(pause.Seconds()))
 			case "a helper":
