@@ -203,7 +203,7 @@ func TestSlurmHealth(t *testing.T) {
 	}
 	c.on(t, "a", "", "scontrol reconfigure")
 	differ("b", "ib0")
-	c.on(t, "a", "", job+"true")
+	c.on(t, "a", "", job+"b true")
 	c.until(t, "b", "drained Epilog error")
 	repair("b", "ib0")
 

@@ -78,7 +78,8 @@ func (c slurmCluster) arrived(t *testing.T, id string, also ...string) float64 {
 
 // TestSlurmKills kills the coordinator, slurmctld, a slurmd or a helper at random points of 50 applies, each of which waits for a job on one of
 // the links. Afterwards no node is drained, but those of a coordinator that was killed, and those of which a killed slurmctld has forgotten that they were
-// resumed, or forgotten the job of the helpers, so that the coordinator did not see how it ended: their reason has the command that resumes them. Each host is as an apply has made it, with no transaction open, and the jobs' packets have all arrived.
+// resumed, or forgotten the job of the helpers, so that the coordinator did not see how it ended: their reason has the command that resumes them.
+// It may also have forgotten that the job of the helpers has ended, which is cancelled here. Each host is as an apply has made it, with no transaction open, and the jobs' packets have all arrived.
 func TestSlurmKills(t *testing.T) {
 	long(t)
 	seed, rounds := uint64(23), 50
@@ -155,6 +156,9 @@ func TestSlurmKills(t *testing.T) {
 			} else {
 				beside.add("s", c.arrived(t, job))
 			}
+			if victim == "slurmctld" && c.on(t, "a", "", "squeue -h -n fabricform; scancel --name=fabricform") != "" {
+				forgotten++
+			}
 			c.on(t, "a", "", `while squeue -h -n fabricform | grep -q .; do sleep 0.1; done`)
 			switch victim {
 			case "the coordinator":
@@ -180,7 +184,7 @@ func TestSlurmKills(t *testing.T) {
 	for _, victim := range []string{"the coordinator", "slurmctld", "a slurmd", "a helper"} {
 		t.Logf("figure: %s was killed %d times: nothing stayed drained or half-applied", victim, killed[victim])
 	}
-	t.Logf("figure: slurmctld, when it was killed, forgot what it had done on %d nodes, which were resumed as their reasons say", forgotten)
+	t.Logf("figure: slurmctld, when it was killed, forgot %d times that a node was resumed or a job of fabricform had ended", forgotten)
 	t.Logf("figure: %d packets of %d jobs all arrived", sent*len(beside.values["s"]), len(beside.values["s"]))
 	base := slices.Sorted(slices.Values(alone.values["s"]))[len(alone.values["s"])/2]
 	var ratios series
