@@ -183,7 +183,7 @@ func simulateStep(args []string) int {
 	if !step {
 		word := reportWord.FindStringSubmatch(args[len(args)-1])[1]
 		for _, n := range names {
-			fmt.Printf("%s %s %d yes x86_64\n", word, n, os.Getpid())
+			fmt.Fprintf(os.Stdout, "%s %s %d yes x86_64\n", word, n, os.Getpid())
 		}
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
@@ -206,7 +206,7 @@ func simulateStep(args []string) int {
 		panic(err)
 	}
 	table := agent.Table{string(calls.Snapshot): func(context.Context, json.RawMessage) (any, error) { return json.RawMessage(snapshot), nil }}
-	id := string(regexp.MustCompile(`fabricform-([0-9a-f]+)`).FindStringSubmatch(strings.Join(args, " "))[1])
+	id := regexp.MustCompile(`fabricform-([0-9a-f]+)`).FindStringSubmatch(strings.Join(args, " "))[1]
 	var all sync.WaitGroup
 	for _, n := range names {
 		all.Go(func() {
