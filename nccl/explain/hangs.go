@@ -65,7 +65,7 @@ var hanging = sync.OnceValue(func() hangWords {
 	return hangWords{
 		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
 		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: regexp.MustCompile(`(?i)multi[- ]?nodes?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
+		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
 	}
 })
 
@@ -138,7 +138,11 @@ func (s *script) onlyTold(line int, text string) {
 	if _, tried := find(append(s.tried, s.sets...), "NCCL_P2P_DISABLE"); tried {
 		why, try = "a rank stands elsewhere, or data does not arrive through shared memory", "See that /dev/shm is large enough (df /dev/shm). "+stands
 	}
-	s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on one host.", "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
+	where := "The text tells of a hang, and of no second host."
+	if s.job.nodes == 1 {
+		where = "The text tells of a hang of ranks on one host."
+	}
+	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
 
 // hangsToo are findings that already say why a job hangs.
