@@ -50,14 +50,14 @@ var torchMeanings = []*meaning{
 	{role: symptom, summary: "Ranks did not all come", costs: "Not all processes reached the store within the time: a host or rank did not start, ended at once, or cannot reach MASTER_ADDR.", instead: rendezvous + " WORLD_SIZE must equal the number of processes.",
 		forms: []string{"clients joined", "waiting for clients", "RendezvousTimeoutError", "rendezvous timed out", "The rendezvous*timed out"}},
 	{role: hint, summary: "torchrun makes its own rendezvous ID", costs: "No --rdzv-id was given, so that torchrun made one at random. With several hosts and c10d each host has another ID, and they never meet. On one host it is right.", instead: "With several hosts give all of them the same --rdzv-id (and --rdzv-endpoint).", forms: []string{"config has no run_id, generated a random run_id"}},
-	{role: symptom, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
-		instead: rendezvous + " With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint; --rdzv-conf is_host=1 there makes it do so. See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}},
 	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the store of rank 0.", instead: rendezvous, more: explainMeetingPlace,
 		forms: []string{"client socket has timed out", "client socket has failed to connect", "TCPStore() failed", "RuntimeError: connect() timed out", "failed to connect to*errno: 110", "failed to connect to*errno: 111", "failed to connect to*errno: 113"}},
 	{role: harmless, summary: "sudo does not find the host's own name", forms: []string{"sudo: unable to resolve host"}},
 	downloadFailed,
 	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct it (MASTER_ADDR, the hostfile), or add it to DNS or /etc/hosts of all hosts. In Kubernetes see that the pod and its headless service are there.",
 		forms: []string{"IPv4 network addresses of*cannot be retrieved", "emporary failure in name resolution", "ame or service not known", "error encountered when getting address info" /* NCCL */, "host not found: ", "Could not resolve hostname"}},
+	{role: symptom, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
+		instead: rendezvous + " With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint; --rdzv-conf is_host=1 there makes it do so. See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}},
 	{role: symptom, summary: "Ranks did not all come", costs: "Not all processes came to the barrier of init_process_group in time: a rank is missing, failed, or makes its groups in another order.", instead: "Find the missing ranks' logs. All ranks must make all groups, in the same order. WORLD_SIZE must equal the number of processes.", more: joined,
 		forms: []string{"in store based barrier on rank"}},
 	{role: effect, summary: "The store's connection was lost", costs: "PyTorch's store is in the process of rank 0, or of torchrun on MASTER_ADDR: that process ended, or the network between them failed.", instead: "Read the log of rank 0 and of torchrun on MASTER_ADDR: its first error is the cause. If the job had finished its work there, only the order of ending is wrong: call destroy_process_group on all ranks.",
@@ -131,7 +131,7 @@ const (
 	// Why calls of the system fail, the most frequent reason first.
 	sharedFirst = "Most frequent are, among the GPUs of one host, a full /dev/shm (a container has 64 MiB), and between hosts an address that ranks do not reach (a firewall, or NCCL chose another interface) or a NIC that RDMA cannot use."
 	fullShared  = "In a container df /dev/shm shows the first: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory."
-	otherHosts  = "Between hosts set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all of them, and open TCP between them; NCCL_IB_DISABLE=1 shows whether it is RDMA (then ulimit -l in the job, and the NIC's GIDs)."
+	otherHosts  = "Between hosts set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all of them, open TCP between them, and give containers the host's network (--network=host); NCCL_IB_DISABLE=1 shows whether it is RDMA (then ulimit -l in the job, and the NIC's GIDs)."
 )
 
 // onWSL is the first version of NCCL that finds the GPUs on WSL 2 (release notes of 2.10.3).
