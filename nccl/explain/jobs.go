@@ -511,7 +511,7 @@ var (
 	})
 	// alone is a line that starts the program of ranks on this host alone.
 	alone = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
+		return regexp.MustCompile(`(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:(?:apptainer|singularity) exec [^\n]*? )?(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
 	})
 )
 

@@ -13,7 +13,8 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// firstHostAlone reports a batch script for several hosts that starts its ranks without srun: Slurm runs the script on the first host alone.
+// firstHostAlone reports a batch script for several hosts or tasks that starts its ranks without srun: Slurm runs the script on the first
+// host alone, and once.
 func (s *script) firstHostAlone(text string, kind Kind) {
 	var code strings.Builder // without comments, but with their lines
 	for line := range strings.Lines(text) {
@@ -23,10 +24,16 @@ func (s *script) firstHostAlone(text string, kind Kind) {
 		code.WriteString(line)
 	}
 	at := alone().FindStringIndex(code.String())
-	if kind != Slurm || s.job.nodes < 2 || at == nil || ownLauncher().MatchString(lookup().ReplaceAllString(code.String(), "")) {
+	if kind != Slurm || at == nil || ownLauncher().MatchString(lookup().ReplaceAllString(code.String(), "")) {
 		return
 	}
 	line := 1 + strings.Count(code.String()[:at[0]], "\n")
+	if s.job.nodes < 2 {
+		if tasks := max(s.job.all, s.job.tasks); tasks > 1 && s.job.gpus > 1 && strings.HasSuffix(code.String()[:at[1]], ".py") {
+			s.say(line, env.Warning, "One process instead of the tasks", fmt.Sprintf("Slurm has %d tasks for this job, but only srun starts them: the script starts one process.", tasks), "A program that reads SLURM_NTASKS, such as one of Lightning, waits for the others, or uses one GPU. It is right for a program that starts its ranks itself (mp.spawn).", "Write srun in front of the program, or ask for one task and start torchrun.")
+		}
+		return
+	}
 	s.say(line, env.Error, "Only the first host starts ranks", fmt.Sprintf("The job has %d hosts, and Slurm runs the script itself on the first of them alone. No srun starts the program on the others.", s.job.nodes), "Ranks wait for others that never start, until the timeout.", "Write srun in front of the program, with the tasks per host that it needs: one for torchrun, otherwise one for each GPU.")
 }
 

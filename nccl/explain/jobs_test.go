@@ -274,6 +274,10 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.log", "a:1:2 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\na:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\na:1:2 [0] f:1 NCCL WARN NET/OFI Disabling shared memory failed: Protocol not available\n", "line 3: error:  AWS's plugin reports an error", "error:  Bootstrap"},
 		{"a.sh", "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=4 a.py\n", "CUDA_VISIBLE_DEVICES in line 1 gives them 2 GPUs", ""},
 		{"a.sh", "CUDA_VISIBLE_DEVICES=0,1 ./b\ntorchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\napptainer exec --nv a.sif python a.py\n", "line 4: warning:  One process instead of the tasks", ""}, // Lightning-AI/pytorch-lightning#19883
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\nsrun python a.py\n", "", "One process"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:2\n#SBATCH --ntasks=2\ntorchrun --nproc_per_node=2 a.py\n", "", "One process"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:1\n#SBATCH --ntasks=8\npython a.py\n", "", "One process"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\ntime torchrun --nnodes=2 a.py\n", "line 3: error:  Only the first host starts ranks", ""},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nip=$(srun --nodes=1 --ntasks=1 -w \"$head\" hostname --ip-address)\ntorchrun --nproc_per_node 8 --rdzv_endpoint $ip:29500 a.py\n", "line 4: error:  Only the first host starts ranks", ""},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nip=$(srun -w \"$head\" hostname)\nsrun torchrun --nproc_per_node 8 --rdzv_endpoint $ip:29500 a.py\n", "", "Only the first host"},
