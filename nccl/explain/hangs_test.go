@@ -101,6 +101,8 @@ func TestBareCodes(t *testing.T) {
 		{"torchrun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 a.py\n" + code, "Between hosts set NCCL_SOCKET_IFNAME", "df /dev/shm"},
 		{"torchrun --nproc_per_node=2 a.py\n" + code, "In a container df /dev/shm", "NCCL_DEBUG=WARN"},
 		{strings.Replace(code, "system", "cuda", 1), "nvidia-smi", "NCCL_P2P_DISABLE=1"},
+		{"Map (num_proc=8):  41%|####      | 12/29 [29:58<41:02]\n[E ProcessGroupNCCL.cpp:474] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1800000) ran\n", "prepares data and has not ended in line 1", "ddp_timeout"},
+		{"Map: 41%|## | 1/2\nMap: 100%|####| 2/2\n[E ProcessGroupNCCL.cpp:474] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1800000) ran\n", "first: nothing shows", "NCCL_P2P_DISABLE=1"},
 		{"ncclInternalError: Internal check failed\n", "NCCL_SOCKET_IFNAME", "version, plugin and variables"},
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))

@@ -61,6 +61,7 @@ type logged struct {
 	remoteAt     int                 // the first line of a channel to another host
 	begun        bool                // a communicator begins
 	moved        bool                // a test shows that data arrived
+	preparing    int                 // line of a bar of a program that prepares data, and has not ended
 	stuck        int                 // line of prose that tells of a hang
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come

@@ -109,6 +109,11 @@ var driverBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103, "470": 1104, "495": 1105, "510": 1106, "515": 1107, "520": 1108, "525": 1200, "530": 1201, "535": 1202, "545": 1203, "550": 1204,
 	"555": 1205, "560": 1206, "565": 1207, "570": 1208, "575": 1209, "580": 1300}
 
+// prepares is the bar of a program that prepares data, as datasets, axolotl and Ultralytics draw it: "Map (num_proc=8):  41%|".
+var prepares = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:(?:pre-?)?process|tokeniz|map\b|filter|scanning|caching|packing|group)[^|%]*? *\b(\d+)%\|`)
+})
+
 // nnodes is the number of hosts that a launcher is told.
 var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
 
@@ -150,6 +155,14 @@ func (l *logged) background(number int, line string) {
 		if at := nnodes().FindStringSubmatch(line); at != nil {
 			n, _ := strconv.Atoi(at[1])
 			l.asked = max(l.asked, n)
+		}
+	}
+	if strings.Contains(line, "%|") {
+		if bars := prepares().FindAllStringSubmatch(line, -1); len(bars) > 0 {
+			l.preparing = number
+			if bars[len(bars)-1][1] == "100" {
+				l.preparing = 0
+			}
 		}
 	}
 	if at := hostsOf().FindStringSubmatch(line); at != nil {

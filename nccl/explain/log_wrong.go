@@ -311,6 +311,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	_, number, _ := strings.Cut(in, " number ")
 	switch n, err := strconv.Atoi(number); {
 	case err != nil:
+	case n <= firstOnes && l.preparing > 0:
+		costs += fmt.Sprintf(" A rank prepares data and has not ended in line %d: probably the others wait for it, for longer than the timeout.", l.preparing)
+		instead = "Prepare and cache the data before the job, use more processes for it, or raise the timeout (ddp_timeout, init_process_group(timeout=…)). " + slowest
 	case n <= firstOnes:
 		costs, instead = costs+firsts, check
 	case n >= manyBefore:
