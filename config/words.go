@@ -120,6 +120,8 @@ func (a *attribute) hint() string {
 		return " Write 9000."
 	case "transport":
 		return ` RDMA, also over RoCE, is "ib", and TCP is "socket".`
+	case "mode":
+		return ` LACP is "802.3ad", and one active member with the others in reserve is "active-backup".`
 	case "qos":
 		return " Write qos.lossless."
 	case "workload":

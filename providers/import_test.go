@@ -309,7 +309,7 @@ func TestDevicesThatNoBlockMakesAreComments(t *testing.T) {
 	}{
 		"no check of carriers": {func(h *running) {
 			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.MIIMon = 0 })})
-		}, "bond0 is a bond that is not imported: its miimon is 0, and that of a bond block is from 1 to 10000: to import it, set it before, `ip link set bond0 type bond miimon 100`"},
+		}, "bond0 is a bond that is not imported: its miimon is 0, and that of a bond block is from 1 to 10000: to import it, set it before, `ip link set bond0 type bond miimon 100`. If it has an arp_interval, that ends its checks by ARP"},
 		"no members": {func(h *running) { h.add(host.Link{Name: "bond0", Kind: "bond", MTU: 1500, Bond: bond(nil)}) }, "it has no members"},
 		"a mode of a newer kernel": {func(h *running) {
 			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.Mode = "7" })})

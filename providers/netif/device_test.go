@@ -271,3 +271,18 @@ func TestAPriorityThatIsNotInTheMapGetsPCP0(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestUndoingAnOptionThatNeedsTheBondDownSaysSo, and undoing another does not.
+func TestUndoingAnOptionThatNeedsTheBondDownSaysSo(t *testing.T) {
+	snap := plain()
+	snap.Links = append(snap.Links, host.Link{Index: 9, Name: "b0", Kind: "bond", Up: true, Bond: &host.Bond{Mode: "802.3ad", LACPRate: "fast", MIIMon: 100}})
+	for attribute, c := range map[string]struct {
+		to    string
+		flaps bool
+	}{"mode": {"active-backup", true}, "lacp_rate": {"slow", true}, "miimon": {"50", false}, "device": {"", true}} {
+		got, _ := bond{}.Undo(snap, deviceAtom(KindBond, "b0", attribute, ""), c.to)
+		if got.From == "" || (got.Disruption == resource.LinkFlap) != c.flaps || (got.Downs == "b0") != c.flaps {
+			t.Errorf("%s: %+v", attribute, got)
+		}
+	}
+}

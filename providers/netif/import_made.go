@@ -81,8 +81,8 @@ func draftBond(d *resource.Draft, n *fabric.NIC, l host.Link) (why string) {
 	case !slices.Contains(bondOptionOf(attrMode).names, b.Mode):
 		return fmt.Sprintf("there is no mode %q in a bond block", b.Mode)
 	case b.MIIMon < 1 || b.MIIMon > 10000:
-		return fmt.Sprintf("its miimon is %d, and that of a bond block is from 1 to 10000: to import it, set it before, `ip link set %s type bond miimon 100`",
-			b.MIIMon, fabric.Quote(l.Name))
+		return fmt.Sprintf("its miimon is %d, and that of a bond block is from 1 to 10000: to import it, set it before, `ip link set %s type bond miimon 100`. "+
+			"If it has an arp_interval, that ends its checks by ARP (bond_option_miimon_set in the kernel's bond_options.c)", b.MIIMon, fabric.Quote(l.Name))
 	}
 	out := &fabric.Bond{Mode: b.Mode, MIIMon: b.MIIMon}
 	count := 0
