@@ -169,6 +169,14 @@ func (j *judge) states() {
 		switch u.state {
 		case Down:
 			j.report.Down = append(j.report.Down, u.End)
+			for _, p := range j.survey.Ports {
+				if p.LeftAlone != "" && p.Host == u.Host && slices.Contains(u.Netdevs, p.Netdev) {
+					if j.report.LeftAlone == nil {
+						j.report.LeftAlone = map[string]string{}
+					}
+					j.report.LeftAlone[p.Port.String()] = p.LeftAlone
+				}
+			}
 		case NoCarrier:
 			j.report.NoCarrier = append(j.report.NoCarrier, u.End)
 		case Management:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -277,12 +278,20 @@ func TestAFailureIsNamed(t *testing.T) {
 // TestOnlyPortsThatNobodyNeedsDownAreRaised: not those of a bond, and none where the operator's path is unknown, or may be the port's.
 func TestOnlyPortsThatNobodyNeedsDownAreRaised(t *testing.T) {
 	links := []host.Link{{Index: 1, Name: "up", MAC: "02:00:00:00:00:01", Up: true}, {Index: 2, Name: "down", MAC: "02:00:00:00:00:02"}, {Index: 3, Name: "member", MAC: "02:00:00:00:00:03", Master: 4},
-		{Index: 4, Name: "bond0", MAC: "02:00:00:00:00:03", Kind: "bond"}, {Index: 5, Name: "mgmt", MAC: "02:00:00:00:00:05"}}
+		{Index: 4, Name: "bond0", MAC: "02:00:00:00:00:03", Kind: "bond"}, {Index: 5, Name: "mgmt", MAC: "02:00:00:00:00:05"}, {Index: 6, Name: "left-over", MAC: "02:00:00:00:00:06"}}
 	of := func(unknown string) *facts.Snapshot {
-		return &facts.Snapshot{Links: links, Management: facts.Management{Unknown: unknown, Devices: []string{"mgmt"}}}
+		return &facts.Snapshot{Links: links, Management: facts.Management{Unknown: unknown, Devices: []string{"mgmt"}, Client: netip.MustParseAddr("192.0.2.9")},
+			Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}, {Index: 6, Prefix: netip.MustParsePrefix("192.0.2.1/24")}}}
 	}
-	got := Plan(map[string]*facts.Snapshot{"a": of(""), "b": of("no SSH_CONNECTION")}, Options{}).Raisable()
-	if len(got) != 1 || !slices.Equal(got["a"], []string{"down"}) {
+	survey := Plan(map[string]*facts.Snapshot{"a": of(""), "b": of("no SSH_CONNECTION")}, Options{})
+	if got := survey.Raisable(); len(got) != 1 || !slices.Equal(got["a"], []string{"down"}) {
 		t.Errorf("%v", got)
+	}
+	left := Judge(survey, &Answers{}).LeftAlone
+	for port, want := range map[string]string{"a:member": "it belongs to bond0", "a:mgmt": "it may carry your connection", "a:left-over": "its address 192.0.2.1/24 would divert the replies to you",
+		"b:down": "the path of your connection is unknown", "a:down": "", "a:up": ""} {
+		if left[port] != want {
+			t.Errorf("%s: %q, want %q", port, left[port], want)
+		}
 	}
 }

@@ -35,6 +35,8 @@ type Report struct {
 	Management []End `json:"management,omitempty"`
 	NoCarrier  []End `json:"no_carrier,omitempty"`
 	Down       []End `json:"down,omitempty"` // they were not tried
+	// LeftAlone says why ports that are down are not set up with -raise, by HOST:NETDEV.
+	LeftAlone map[string]string `json:"left_alone,omitempty"`
 	// Raised are ports that were down, and were up for the run alone.
 	Raised []Port `json:"raised,omitempty"`
 	// TakesLLDP are ports whose NIC's firmware takes the frames of LLDP for itself.

@@ -55,8 +55,9 @@ type SurveyPort struct {
 	// Over is the bridge or bond that the port belongs to; "" if none.
 	Over string
 	// Raisable is set if the port is down and may be set up for a run: it is certain that the operator's path does not need it to be down, and it
-	// belongs to no bridge or bond.
-	Raisable bool
+	// belongs to no bridge or bond. LeftAlone says why a port that is down may not.
+	Raisable  bool
+	LeftAlone string
 }
 
 // Options select what a survey sends.
@@ -101,11 +102,33 @@ func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
 			if over := snap.LinkByIndex(l.Master); over != nil && l.Master != 0 {
 				p.Over = over.Name
 			}
-			p.Raisable = p.State == Down && p.Over == "" && snap.Management.Unknown == "" && !slices.Contains(snap.Management.Devices, l.Name)
+			if p.State == Down {
+				p.LeftAlone = leftAlone(p, l, snap)
+				p.Raisable = p.LeftAlone == ""
+			}
 			s.Ports = append(s.Ports, p)
 		}
 	}
 	return s
+}
+
+// leftAlone says why a port that is down is never set up; "" if it may be.
+func leftAlone(p SurveyPort, l host.Link, snap *facts.Snapshot) string {
+	m := snap.Management
+	switch {
+	case p.Over != "":
+		return "it belongs to " + p.Over
+	case m.Unknown != "":
+		return "the path of your connection is unknown"
+	case slices.Contains(m.Devices, l.Name):
+		return "it may carry your connection"
+	}
+	for _, a := range snap.Addrs {
+		if a.Index == l.Index && m.Client.IsValid() && a.Prefix.Masked().Contains(m.Client) {
+			return fmt.Sprintf("its address %s would divert the replies to you", a.Prefix)
+		}
+	}
+	return ""
 }
 
 // IsPort reports whether a link is an Ethernet port: hardware, or in a lab the end of a cable.

@@ -59,7 +59,7 @@ func (p *Printer) Cabling(r *cabling.Report) {
 	}
 	if section(len(r.Silent), "Nothing heard") {
 		p.Linef("  %s %s", p.warn("!"), ends(r.Silent))
-		p.Linef("      These ports have a carrier. The devices at the other end sent nothing in %s, and are not ports of these hosts.", r.Listened)
+		p.Linef("      These ports have a carrier. The devices at the other end sent nothing in %s, and are no ports that took part.", r.Listened)
 	}
 	if section(len(r.Management)+len(r.NoCarrier)+len(r.Down)+len(r.TakesLLDP)+len(r.Failed), "Not tried, or incomplete") {
 		p.notTried(r)
@@ -82,9 +82,18 @@ func (p *Printer) Cabling(r *cabling.Report) {
 
 // PortsDown warns that the cables of ports that are down are not known.
 func (p *Printer) PortsDown(r *cabling.Report) {
-	if len(r.Down) > 0 {
-		p.Linef("warning: %s: down, so that nothing is known of their cables. With -raise, import sets them up to find their cables, and down again", ends(r.Down))
+	if down := raisable(r); len(down) > 0 {
+		p.Linef("warning: %s: down, so that nothing is known of their cables. With -raise, import sets them up to find their cables, and down again", ends(down))
 	}
+}
+
+// raisable returns the ports that are down and that -raise would set up.
+func raisable(r *cabling.Report) []cabling.End {
+	return slices.DeleteFunc(slices.Clone(r.Down), func(e cabling.End) bool {
+		return slices.ContainsFunc(e.Netdevs, func(netdev string) bool {
+			return r.LeftAlone[cabling.Port{Host: e.Host, Netdev: netdev}.String()] != ""
+		})
+	})
 }
 
 func (p *Printer) notTried(r *cabling.Report) {
@@ -94,11 +103,14 @@ func (p *Printer) notTried(r *cabling.Report) {
 	}{
 		{r.Management, "may carry your connection and sent nothing; use -include-management to send from it"},
 		{r.NoCarrier, "no carrier: unplugged, or the other end is down"},
-		{r.Down, "down: not tried. -raise sets ports up for the run"},
+		{raisable(r), "down: not tried. -raise sets ports up for the run"},
 	} {
 		if len(at.ends) > 0 {
 			p.Linef("  %s %s: %s", p.dim("·"), ends(at.ends), at.why)
 		}
+	}
+	for _, port := range slices.Sorted(maps.Keys(r.LeftAlone)) {
+		p.Linef("  %s %s: down, and not set up with -raise: %s", p.dim("·"), port, r.LeftAlone[port])
 	}
 	for _, e := range r.TakesLLDP {
 		p.Linef("  %s %s: the NIC's firmware takes the frames of LLDP, so that no switch is heard. Look at its private flag with `ethtool --show-priv-flags %s`: %s",

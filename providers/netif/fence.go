@@ -42,10 +42,27 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 	if onManagement(snap, l.Name) {
 		return fmt.Sprintf("%s carries your %s (%s to %s)", l.Name, m.Connection(), m.Client, m.Server)
 	}
+	diverts := func(p netip.Prefix) string {
+		if !p.Masked().Contains(m.Client) {
+			return ""
+		}
+		return fmt.Sprintf("address %s on %s would divert the replies of your %s (to %s) from %s", p, l.Name, m.Connection(),
+			m.Client, strings.Join(m.Devices, ", "))
+	}
 	for _, c := range changes {
-		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {
-			return fmt.Sprintf("address %s on %s would divert the replies of your %s (to %s) from %s", p, l.Name, m.Connection(),
-				m.Client, strings.Join(m.Devices, ", "))
+		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && diverts(p) != "" {
+			return diverts(p)
+		}
+		if c.Attribute != "state" || c.To != state(true) {
+			continue
+		}
+		for _, a := range snap.Addrs { // a device that comes up gets the routes to its subnets
+			removed := slices.ContainsFunc(changes, func(c resource.Change) bool {
+				return c.Attribute == "address" && c.From == a.Prefix.String() && c.To == ""
+			})
+			if why := diverts(a.Prefix); a.Index == l.Index && !removed && why != "" {
+				return why + ", once the device is up"
+			}
 		}
 	}
 	return ""

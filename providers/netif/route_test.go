@@ -189,3 +189,21 @@ func TestAnUndoPromisesNoRouteThatItDoesNotMake(t *testing.T) {
 		}
 	}
 }
+
+// TestADeviceThatComesUpIsFenced like an address: its left-over addresses get their routes then, unless they are removed in the same step.
+func TestADeviceThatComesUpIsFenced(t *testing.T) {
+	snap := &facts.Snapshot{Management: facts.Management{Client: netip.MustParseAddr("192.0.2.9"), Server: netip.MustParseAddr("192.0.2.1"), Devices: []string{"mgmt0"}},
+		Links: []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("192.0.2.7/28")}}}
+	up := resource.Change{Attribute: "state", From: "down", To: "up"}
+	gone := resource.Change{Attribute: "address", From: "192.0.2.7/28"}
+	for _, c := range []struct {
+		netdev  string
+		changes []resource.Change
+		fenced  bool
+	}{{"eth1", []resource.Change{up}, true}, {"eth2", []resource.Change{up}, false}, {"eth1", []resource.Change{gone, up}, false}, {"eth1", []resource.Change{{Attribute: "state", From: "up", To: "down"}}, false}} {
+		why := (nic{}).Touches(snap, NICSpec{Select: facts.Selector{Netdev: c.netdev}}, c.changes)
+		if (why != "") != c.fenced || c.fenced && !strings.HasSuffix(why, "once the device is up") {
+			t.Errorf("%s %v: %q", c.netdev, c.changes, why)
+		}
+	}
+}
