@@ -20,6 +20,9 @@ func (w *writer) hosts() (out []*block) {
 		if len(h.Model.Sysctl) > 0 {
 			b.set("sysctl", settings(h.Model.Sysctl))
 		}
+		if h.Model.NetworkManager != "" {
+			b.set("network_manager", quoted(h.Model.NetworkManager))
+		}
 		if h.Model.Memlock != "" {
 			b.set("memlock", quoted(h.Model.Memlock))
 		}

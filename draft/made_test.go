@@ -24,7 +24,7 @@ func bonded(hosts int, cabled bool) Input {
 		vlan := nicOf("vlan200", "bond0.200", 1500, fmt.Sprintf("10.2.0.%d/24", i+1))
 		vlan.VLAN = &fabric.VLAN{On: fabric.NICRef{NIC: "bond0"}, ID: 200, PriorityMap: map[int]int{4: 3, 5: 5}}
 		q := &fabric.QoS{DSCP: of(40), Priority: of(5), PFC: of(true), Trust: "dscp", ETS: map[int]int{5: 60, 0: 40}}
-		h := Host{Name: name, Asked: name, Address: fmt.Sprintf("10.0.0.%d", 100+i), Model: &fabric.Host{Memlock: "unlimited",
+		h := Host{Name: name, Asked: name, Address: fmt.Sprintf("10.0.0.%d", 100+i), Model: &fabric.Host{Memlock: "unlimited", NetworkManager: "netplan",
 			NICs: []*fabric.NIC{nicOf("rail0", "eth1", 9000), nicOf("rail1", "eth2", 9000), bond, vlan},
 			RXE:  []*fabric.RXE{{Name: "rxe0", NIC: fabric.NICRef{NIC: "bond0"}, Persist: true}},
 			Policy: []*fabric.PolicyRoute{{Name: "vlan200", NIC: fabric.NICRef{NIC: "vlan200"}, Table: 200, Priority: 10200, From: netip.PrefixFrom(vlan.Addresses[0].Addr(), 32),
@@ -66,7 +66,7 @@ func declares(t *testing.T, in Input, text []byte) *fabric.Fabric {
 				t.Errorf("%s: VLAN %+v, want %+v", g.Ref(), g.VLAN, v)
 			}
 		}
-		if got.Memlock != h.Model.Memlock || len(got.RXE) != len(h.Model.RXE) || got.RXE[0].NIC != (fabric.NICRef{Host: h.Name, NIC: "bond0"}) ||
+		if got.Memlock != h.Model.Memlock || got.NetworkManager != h.Model.NetworkManager || len(got.RXE) != len(h.Model.RXE) || got.RXE[0].NIC != (fabric.NICRef{Host: h.Name, NIC: "bond0"}) ||
 			len(got.Policy) != 1 || got.Policy[0].NIC.NIC != "vlan200" || got.Policy[0].From != h.Model.Policy[0].From {
 			t.Errorf("host %s: %+v", h.Name, got)
 		}

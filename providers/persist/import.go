@@ -89,9 +89,29 @@ func makeWay(ctx context.Context, r host.Reader, d *resource.Draft) {
 			netdevs = append(netdevs, l.Link.Name)
 		}
 	}
+	d.Host.NetworkManager = chosen(found, ls, netdevs)
 	for _, x := range netmanager.Removals(ctx, r, netdevs, found.Claims) {
 		d.First(name[x.Links[0]], "before the first apply, "+x.Text)
 	}
+}
+
+// chosen returns the one manager of all links, if nothing but the files that a person removes tells that it is theirs; "" otherwise.
+func chosen(found netmanager.Found, ls []netmanager.Link, removed []string) (manager string) {
+	found.Claims = maps.Clone(found.Claims)
+	maps.DeleteFunc(found.Claims, func(netdev string, _ netmanager.Claim) bool { return slices.Contains(removed, netdev) })
+	unclear := false
+	for _, l := range ls {
+		_, err := managerOf(found, "", l)
+		unclear = unclear || err != nil
+		if l.Manager == nil || manager != "" && manager != l.Manager.Name {
+			return ""
+		}
+		manager = l.Manager.Name
+	}
+	if !unclear {
+		return ""
+	}
+	return manager
 }
 
 // ours reports whether the name is that of a file that fabricform wrote.

@@ -136,16 +136,19 @@ func TestOnlyWhatWouldOverrideOursIsRemoved(t *testing.T) {
 		active  []string
 		learned bool // the second NIC has its addresses by DHCP
 		want    string
+		chosen  string
 	}{
-		"one file of both": {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, false, "rail0: before the first apply, remove " + exact.File + ", a file of systemd-networkd"},
-		"and one by DHCP":  {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, true, "rail0: before the first apply, remove eth1 from " + exact.File + ", a file of systemd-networkd"},
-		"by DHCP":          {map[string]netmanager.Claim{"eth2": exact}, nil, true, ""},
-		"a later pattern":  {map[string]netmanager.Claim{"eth1": pattern, "eth2": pattern}, nil, false, ""},
+		"one file of both": {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, false, "rail0: before the first apply, remove " + exact.File + ", a file of systemd-networkd", ""},
+		"and one by DHCP":  {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, nil, true, "rail0: before the first apply, remove eth1 from " + exact.File + ", a file of systemd-networkd", ""},
+		"by DHCP":          {map[string]netmanager.Claim{"eth2": exact}, nil, true, "", ""},
+		"a later pattern":  {map[string]netmanager.Claim{"eth1": pattern, "eth2": pattern}, nil, false, "", ""},
 		"an earlier pattern": {map[string]netmanager.Claim{"eth1": {Manager: "systemd-networkd", File: folder + "00-all.network"}}, nil, false,
-			"rail0: before the first apply, exclude eth1 from the pattern in " + folder + "00-all.network, a file of systemd-networkd, or rename the file so that it sorts after ours"},
-		"nobody's": {nil, nil, false, ""},
+			"rail0: before the first apply, exclude eth1 from the pattern in " + folder + "00-all.network, a file of systemd-networkd, or rename the file so that it sorts after ours", ""},
+		"nobody's": {nil, nil, false, "", ""},
 		"two managers": {nil, []string{"networkmanager", "systemd-networkd"}, false,
-			": before the first apply, nic rail0: several network managers are active, and none configures eth1 yet: networkmanager, systemd-networkd; choose one with `network_manager` on the host"},
+			": before the first apply, nic rail0: several network managers are active, and none configures eth1 yet: networkmanager, systemd-networkd; choose one with `network_manager` on the host", ""},
+		"two managers, and one has both files": {map[string]netmanager.Claim{"eth1": exact, "eth2": exact}, []string{"networkmanager", "systemd-networkd"}, false,
+			"rail0: before the first apply, remove " + exact.File + ", a file of systemd-networkd", "systemd-networkd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, h := soft(true, true)
@@ -164,8 +167,8 @@ func TestOnlyWhatWouldOverrideOursIsRemoved(t *testing.T) {
 			for _, r := range d.Remarks {
 				got = append(got, r.NIC+": "+r.Text)
 			}
-			if strings.Join(got, "; ") != c.want {
-				t.Errorf("%q, want %q", got, c.want)
+			if strings.Join(got, "; ") != c.want || h.NetworkManager != c.chosen {
+				t.Errorf("%q, want %q; the manager is %q, want %q", got, c.want, h.NetworkManager, c.chosen)
 			}
 		})
 	}
