@@ -75,7 +75,19 @@ func TestTheDirectoryOfAnImportIsNoFile(t *testing.T) {
 	if err := canImport(dir); err == nil || !strings.Contains(err.Error(), "it has files of a fabric (fabric.hcl)") {
 		t.Error(err)
 	}
-	for _, free := range []string{t.TempDir(), filepath.Join(dir, "new")} {
+	gone, below := filepath.Join(dir, "gone"), filepath.Join(dir, "afile", "new")
+	if err := os.Symlink("nowhere", gone); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{gone: "it is a link to nowhere, which does not exist", below: ""} {
+		if err := canImport(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".fabricform-*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	for _, free := range []string{t.TempDir(), filepath.Join(dir, "new"), filepath.Join(dir, "new", "deep")} {
 		if err := canImport(free); err != nil {
 			t.Error(err)
 		}

@@ -102,7 +102,10 @@ func canImport(dir string) error {
 	}
 	switch st, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		if to, err := os.Readlink(dir); err == nil {
+			return fmt.Errorf("-out %s: it is a link to %s, which does not exist", dir, to)
+		}
+		return canWrite(dir)
 	case err != nil:
 		return fmt.Errorf("-out %s: %w", dir, errors.Unwrap(err))
 	case !st.IsDir():
@@ -111,7 +114,23 @@ func canImport(dir string) error {
 	if names, err := config.Files(dir); err == nil {
 		return fmt.Errorf("-out %s: it has files of a fabric (%s), which import never changes: choose another directory", dir, filepath.Base(names[0]))
 	}
-	return nil
+	return canWrite(dir)
+}
+
+// canWrite returns an error unless files can be made in the directory, or in the first one above it that exists.
+func canWrite(dir string) error {
+	path, err := filepath.Abs(dir)
+	for err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(path, ".fabricform-*"); err == nil {
+			return errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(path) == path {
+			break
+		}
+		path, err = filepath.Dir(path), nil
+	}
+	return fmt.Errorf("-out %s: nothing can be written there: %w", dir, cmp.Or(errors.Unwrap(err), err))
 }
 
 // fabricName is the name of a fabric in a directory: that of the directory, if files may declare it.
