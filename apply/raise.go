@@ -21,11 +21,17 @@ const raisedBy = "discover-ports"
 // the transaction is quick.
 const raiseLease = 20 * time.Second
 
+// errRaised says that another search has set ports up.
+var errRaised = errors.New("nothing was changed, because another transaction is open")
+
 // Raise sets ports up that are down, by host, calls during, and sets them down again, whatever during returns. The ports are in a transaction
 // that is never committed: if this program ends in between, each host sets its ports down when the lease expires. If a port cannot be set up,
 // or another transaction is open on a host, Raise changes nothing or reverts it, and does not call during.
 func Raise(ctx context.Context, s *Session, ports map[string][]string, e Events, during func(context.Context) error) (Ending, error) {
 	p, err := s.planRaise(ctx, ports)
+	if errors.Is(err, errRaised) {
+		return Held, err
+	}
 	if err != nil {
 		return Failed, err
 	}
@@ -77,7 +83,11 @@ func (s *Session) planRaise(ctx context.Context, ports map[string][]string) (*pl
 		if err != nil {
 			return nil, fmt.Errorf("read host %s: %w", host, orInterrupted(ctx, err))
 		}
-		if slices.ContainsFunc(r.Records, func(r resource.Record) bool { return r.Fabric == raisedBy && len(r.Atoms) > 0 }) {
+		named := slices.ContainsFunc(r.Records, func(r resource.Record) bool { return r.Fabric == raisedBy && len(r.Atoms) > 0 })
+		if open := s.open()[host]; named && len(open) > 0 {
+			return nil, fmt.Errorf("%w: host %s: %s", errRaised, host, strings.Join(open, "; "))
+		}
+		if named {
 			return nil, fmt.Errorf("nothing was changed: host %s has a fabric named %q, and ports that are set up need this name", host, raisedBy)
 		}
 		in.Snapshot, in.Records = r.Snapshot, r.Records

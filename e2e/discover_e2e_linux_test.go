@@ -295,6 +295,8 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 		return strings.Contains(inside(t, state, fabric, "b", "ip", "-br", "link", "show", "eth2"), " UP ")
 	})
 	try(t, state, "pending", "-lab", fabric).want(t, 0, "discover-ports")
+	inside(t, state, fabric, "b", "ip", "link", "set", "eth2", "down")
+	try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric).want(t, 8, "another transaction is open: host b: ")
 	_ = die.Process.Kill()
 	wait("down again after the client was killed", func() bool { return now() == before })
 }
