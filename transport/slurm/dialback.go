@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -115,8 +116,7 @@ func dialBack(ctx context.Context, m munge, credential io.Reader, node string, o
 	if err != nil || in.Secrets[node] == "" {
 		return nil, Paths{}, fmt.Errorf("the credential has no secret for node %s", node)
 	}
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))}
-	plain, err := d.DialContext(ctx, "tcp", in.Door)
+	plain, err := dialReserved(ctx, own, in.Door)
 	if err != nil {
 		return nil, Paths{}, fmt.Errorf("connect to the coordinator: %w", err)
 	}
@@ -132,6 +132,27 @@ func dialBack(ctx context.Context, m munge, credential io.Reader, node string, o
 		}
 	}
 	return c, paths, nil
+}
+
+// Only root may bind these ports, so that users of a node cannot keep its helper out by their own connections. Ports below are those of services.
+const (
+	firstReserved = 600
+	afterReserved = 1024
+)
+
+func reserved(port uint16) bool { return port >= firstReserved && port < afterReserved }
+
+// dialReserved connects from a free reserved port of this address.
+func dialReserved(ctx context.Context, from netip.Addr, to string) (c net.Conn, err error) {
+	first := rand.IntN(afterReserved - firstReserved)
+	for i := range afterReserved - firstReserved {
+		port := firstReserved + (first+i)%(afterReserved-firstReserved)
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, uint16(port)))}
+		if c, err = d.DialContext(ctx, "tcp", to); !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			break
+		}
+	}
+	return c, err
 }
 
 // introduce checks the coordinator's key, and proves the node's secret to the operator.

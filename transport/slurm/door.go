@@ -210,7 +210,7 @@ func (d *door) serve() {
 
 func from(c net.Conn) netip.Addr { return c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap() }
 
-// knock reports whether a connection comes from an address from which a helper is expected.
+// knock reports whether a connection comes from root of an address from which a helper is expected.
 func (d *door) knock(c net.Conn) bool {
 	at := from(c)
 	d.mu.Lock()
@@ -219,7 +219,7 @@ func (d *door) knock(c net.Conn) bool {
 	for _, g := range d.expected {
 		wanted = wanted || now.Before(g.until) && slices.Contains(g.from, at)
 	}
-	if !wanted || d.closed {
+	if !wanted || d.closed || !reserved(uint16(c.RemoteAddr().(*net.TCPAddr).Port)) {
 		return false
 	}
 	if len(d.knocking[at]) == mostKnocking {

@@ -4,6 +4,7 @@ package slurm
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -119,13 +120,16 @@ func (o opened) invite(t *testing.T) opened {
 // whether the door let it in.
 func (o opened) knockWith(t *testing.T, from string, make func(binding string) string) bool {
 	t.Helper()
-	d := tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}, Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := d.DialContext(t.Context(), "tcp", o.listener.Addr().String())
+	plain, err := dialReserved(t.Context(), netip.MustParseAddr(from), o.listener.Addr().String())
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	c := tls.Client(plain, &tls.Config{InsecureSkipVerify: true})
+	if c.HandshakeContext(t.Context()) != nil {
 		return false
 	}
-	defer c.Close()
-	bound, err := binding(c.(*tls.Conn))
+	bound, err := binding(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +266,7 @@ func TestAnEavesdropperLearnsNothing(t *testing.T) {
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", o.listener.Addr().String())
+			to, err := dialReserved(t.Context(), n1.addrs[0], o.listener.Addr().String())
 			if err != nil {
 				return
 			}
@@ -330,10 +334,28 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestSilentConnectionsKeepNobodyOut: 1,000 connections of a node that say nothing, and others from where nobody is expected.
+// TestSilentConnectionsKeepNobodyOut: 1,000 connections of a node's users and some of its root, which say nothing, and others from where nobody
+// is expected.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	o := open(t)
 	var silent []net.Conn
+	for range 2 * mostKnocking {
+		c, err := dialReserved(t.Context(), n1.addrs[0], o.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		silent = append(silent, c)
+	}
+	shaken, err := dialReserved(t.Context(), n2.addrs[0], o.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shaken.Close()
+	if err := tls.Client(shaken, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	silent = append(silent, shaken)
 	for range 1000 {
 		c, err := net.Dial("tcp", o.listener.Addr().String())
 		if err != nil {
@@ -363,6 +385,35 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 			t.Fatal("the door keeps a connection that says nothing")
 		}
 	}
+}
+
+// TestUsersOfANodeCannotKeepItsHelperOut: their connections keep coming, and are closed at once.
+func TestUsersOfANodeCannotKeepItsHelperOut(t *testing.T) {
+	o := open(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for range 8 {
+		flood.Go(func() {
+			var kept []net.Conn
+			for ctx.Err() == nil {
+				if c, err := net.Dial("tcp", o.listener.Addr().String()); err == nil { // else out of ports, for a moment
+					kept = append(kept, c)
+				}
+				if len(kept) > 50 {
+					_ = kept[0].(*net.TCPConn).SetLinger(0)
+					kept[0].Close()
+					kept = kept[1:]
+				}
+			}
+			for _, c := range kept {
+				c.Close()
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond)
+	o.arrives(t)
+	stop()
+	flood.Wait()
 }
 
 func TestProofsAreBounded(t *testing.T) {
