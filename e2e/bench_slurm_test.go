@@ -168,7 +168,7 @@ func childrenCPU(t *testing.T) time.Duration {
 }
 
 // reportWord is the word with which a holder's report begins.
-var reportWord = regexp.MustCompile(`echo "(fabricform-[A-Z2-7]+) `)
+var reportWord = regexp.MustCompile(`echo "([A-Z2-7]+) `)
 
 // simulateStep is an srun: of a hold, whose holders report and wait, or of helpers that dial back.
 func simulateStep(args []string) int {
