@@ -16,7 +16,7 @@ func TestSlurmBesideAdministrators(t *testing.T) {
 	c := slurmHosts(t, "")
 	idle := func() {
 		t.Helper()
-		c.on(t, "a", "", `until [ "$(sinfo -h -p all -N -o '%T %E' | sort -u)" = "idle none" ]; do sleep 0.2; done`)
+		c.on(t, "a", "", `until [ "$(sinfo -h -p all -N -o '%T %E' | tr -d '*' | sort -u)" = "idle none" ]; do sleep 0.2; done`)
 	}
 	c.declare(t, "wave = 2", 9000)
 

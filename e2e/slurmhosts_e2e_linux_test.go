@@ -113,7 +113,7 @@ func (c slurmCluster) hold(t *testing.T, node string, processors int, program st
 // states returns the states of all nodes, and the reasons of those that have one.
 func (c slurmCluster) states(t *testing.T) string {
 	t.Helper()
-	return c.on(t, c.hosts[0].name, "", `sinfo -h -p all -N -o "%N %T %E"`)
+	return strings.ReplaceAll(c.on(t, c.hosts[0].name, "", `sinfo -h -p all -N -o "%N %T %E"`), "* ", " ") // a * marks a node until the next ping
 }
 
 // TestSlurmReachesHosts plans, applies and finds drift on nodes of a real Slurm, without SSH. Jobs are waited for.
