@@ -174,7 +174,7 @@ func (j *judge) states() {
 					if j.report.LeftAlone == nil {
 						j.report.LeftAlone = map[string]string{}
 					}
-					j.report.LeftAlone[p.Port.String()] = p.LeftAlone
+					j.report.LeftAlone[p.String()] = p.LeftAlone
 				}
 			}
 		case NoCarrier:
