@@ -84,8 +84,9 @@ type Manager struct {
 	// Manage makes the manager manage a NIC, or release it until the next boot; nil if it never touches a NIC without a
 	// file.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
-	// Makes reports whether the manager itself has made that device, and removes it when it has no file for it any more; nil if it never does.
-	Makes func(context.Context, host.Reader, host.Link) bool
+	// Remakes says that the manager makes a bond or VLAN again that somebody has removed, with its members, while it has files for them, and
+	// removes it when they are gone.
+	Remakes bool
 	// Fences says that from the next boot on, the manager's files keep a manager with Manage away from their NICs.
 	Fences bool
 
@@ -127,9 +128,9 @@ func Lookup(name string) *Manager {
 	return nil
 }
 
-// Made reports whether a manager has made the device, and removes it when it has no file for it any more.
-func Made(ctx context.Context, r host.Reader, l host.Link) bool {
-	return slices.ContainsFunc(All, func(m *Manager) bool { return m.Makes != nil && m.Makes(ctx, r, l) })
+// Remakes reports whether a manager runs that makes devices again.
+func Remakes(ctx context.Context, r host.Reader) bool {
+	return slices.ContainsFunc(All, func(m *Manager) bool { return m.Remakes && unitActive(ctx, r, m.Unit) })
 }
 
 // String returns the manager's name in messages.

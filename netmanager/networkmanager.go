@@ -36,7 +36,7 @@ var networkManager = &Manager{
 	Scripts: dispatcherFolder, Script: dispatcher,
 	Check: checkKeyfiles, Notes: networkManagerNotes, Reload: []string{"nmcli", "connection", "reload"},
 	Reports: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it configures a NIC only with a carrier
-	Activate: activateProfile, Manage: manageDevice, Makes: networkManagerMakes,
+	Activate: activateProfile, Manage: manageDevice, Remakes: true,
 	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual",
 		NeedsMetric: true, Passes: true, EUI64Needs6: true},
 }
@@ -59,7 +59,7 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 		}
 	}
 	for _, l := range links {
-		device := host.Text(ctx, r, deviceState(l))
+		device := host.Text(ctx, r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
 		if keyValue(device, "device", "managed") == "true" {
 			f.InCharge = append(f.InCharge, l.Name)
 		}
@@ -74,14 +74,6 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 	}
 	return true
 }
-
-// networkManagerMakes reads the state file of a link, which NetworkManager keeps when it has ended.
-func networkManagerMakes(ctx context.Context, r host.Reader, l host.Link) bool {
-	return unitActive(ctx, r, networkManagerUnit) && keyValue(host.Text(ctx, r, deviceState(l)), "device", "nm-owned") == "true"
-}
-
-// deviceState returns the path of NetworkManager's state file of a link.
-func deviceState(l host.Link) string { return "/run/NetworkManager/devices/" + strconv.Itoa(l.Index) }
 
 // profileUUID returns the UUID that NetworkManager gives to a profile whose file has none: version 3, from the file's
 // name in the folder below /etc, wherever the file is (NetworkManager 1.52, nms-keyfile-reader.c and nm-uuid.c).

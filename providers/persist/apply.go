@@ -157,10 +157,17 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 			if s.put && m.Restarts != nil && m.Restarts(s.path, s.text) {
 				restart[m] = true
 			}
-			dropped = append(dropped, s.drops(m)...)
+			for _, netdev := range s.drops(m) {
+				// NetworkManager makes a bond or VLAN again as soon as apply has removed it, and takes its members (seen with 1.52). What it
+				// makes is not to stay, and it gives the members back.
+				remade := m.Restarts != nil && m.Restarts(s.path, s.was.Text) && netmanager.Remakes(ctx, h)
+				if slices.Contains(declared, netdev) || !remade {
+					dropped = append(dropped, netdev)
+				}
+			}
 		}
 	}
-	err := reloadKeeping(ctx, h, dropped, declared, func() error {
+	err := reloadKeeping(ctx, h, dropped, func() error {
 		if dirs[unitFolder] || dirs[wantsFolder] || dirs["/etc/systemd/system.conf.d"] {
 			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
 				return err

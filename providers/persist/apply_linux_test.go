@@ -422,7 +422,7 @@ func (l *losing) SetMTU(_ int, mtu int) error {
 func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 	for _, fails := range []error{nil, errInjected} {
 		h := &losing{newFake(t), 9000}
-		err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, nil, func() error {
+		err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, func() error {
 			h.mtu = 1500
 			return fails
 		})
@@ -432,41 +432,41 @@ func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 	}
 }
 
-// TestADeviceThatTheManagerMadeAgainGoes: NetworkManager makes a bond anew that an apply has just removed, and takes its members. Neither is put
-// back when NetworkManager has removed the bond, unless it is declared. A bond that others made is.
-func TestADeviceThatTheManagerMadeAgainGoes(t *testing.T) {
-	for name, c := range map[string]struct {
-		declared []string
-		owned    bool
-		mtu      int
-	}{
-		"made by NetworkManager":                 {nil, true, 1500},
-		"made by NetworkManager, but still ours": {[]string{"ens2f0"}, true, 9000},
-		"made by others":                         {nil, false, 9000},
-	} {
-		h := &losing{newFake(t), 9000}
-		services := h.root + "/sys/fs/cgroup/system.slice/"
-		if err := errors.Join(os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service"), os.MkdirAll(h.root+"/run/NetworkManager/devices", 0o755),
-			os.WriteFile(h.root+"/run/NetworkManager/devices/3", fmt.Appendf(nil, "[device]\nmanaged=true\nnm-owned=%t\n", c.owned), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		err := reloadKeeping(t.Context(), &member{h}, []string{"ens1f0", "ens2f0"}, c.declared, func() error {
-			h.mtu = 1500
-			return nil
-		})
-		if err != nil || h.mtu != c.mtu {
-			t.Errorf("%s: the member has MTU %d, want %d, %v", name, h.mtu, c.mtu, err)
-		}
+// generating is a losing host on which a NIC loses its MTU when netplan writes the files of a manager.
+type generating struct{ *losing }
+
+func (g *generating) Ask(ctx context.Context, stdin []byte, name string, args ...string) (host.Answer, error) {
+	if name == "netplan" {
+		g.mtu = 1500
 	}
+	return g.losing.Ask(ctx, stdin, name, args...)
 }
 
-// member is a losing host whose first NIC belongs to the second one, which stands for a bond.
-type member struct{ *losing }
-
-func (m *member) Links(ctx context.Context) ([]host.Link, error) {
-	links, err := m.losing.Links(ctx)
-	links[0].Master = links[1].Index
-	return links, err
+// TestWhatNetworkManagerMakesAgainIsNotKept: it makes a bond that an apply has removed, and takes its members, until its file is gone. Nothing of
+// this is put back, unless it is declared. networkd makes nothing again.
+func TestWhatNetworkManagerMakesAgainIsNotKept(t *testing.T) {
+	const bond = "network:\n  ethernets:\n    p0:\n      set-name: \"ens1f0\"\n  bonds:\n    b0:\n      # device: b0\n"
+	for name, c := range map[string]struct {
+		unit     string
+		text     string
+		declared []string
+		mtu      int
+	}{
+		"a bond, with NetworkManager":           {"NetworkManager.service", bond, nil, 1500},
+		"a bond that is declared":               {"NetworkManager.service", bond, []string{"ens1f0"}, 9000},
+		"a bond, with networkd":                 {"systemd-networkd.service", bond, nil, 9000},
+		"a NIC without bonds or VLANs, with NM": {"NetworkManager.service", strings.ReplaceAll(bond, "bonds", "other"), nil, 9000},
+	} {
+		h := &generating{&losing{newFake(t), 9000}}
+		services := h.root + "/sys/fs/cgroup/system.slice/"
+		if err := errors.Join(os.Remove(services+"systemd-networkd.service"), os.Mkdir(services+c.unit, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		err := reread(t.Context(), h, []step{{path: "/etc/netplan/90-fabricform-lab.yaml", was: &facts.File{Text: c.text}}}, c.declared)
+		if err != nil || h.mtu != c.mtu {
+			t.Errorf("%s: the NIC has MTU %d, want %d, %v", name, h.mtu, c.mtu, err)
+		}
+	}
 }
 
 // slow is a losing host whose networkd says for a while that it uses a file that is gone, and then drops the NIC.
@@ -496,7 +496,7 @@ func TestAManagerMayUseAFileOfAFrontForAWhile(t *testing.T) {
 	if at := snapshot().Links[0].Index; at != 2 {
 		t.Fatal(at)
 	}
-	if err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, nil, func() error { return nil }); err != nil || h.mtu != 9000 || h.reads < 4 {
+	if err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, func() error { return nil }); err != nil || h.mtu != 9000 || h.reads < 4 {
 		t.Errorf("MTU %d after %d readings, %v", h.mtu, h.reads, err)
 	}
 }

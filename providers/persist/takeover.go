@@ -51,21 +51,15 @@ func forget(ctx context.Context, h host.Host, unit string) error {
 }
 
 // reloadKeeping runs reload and then restores the configuration of the dropped NICs. A manager whose file is gone removes
-// everything that it configured by that file (seen with networkd 257), but whatever apply has left in place must stay. What goes is a device
-// that the manager itself has made and that is not declared: NetworkManager makes a bond or VLAN again as soon as apply has removed it, and
-// takes its members (seen with 1.52).
-func reloadKeeping(ctx context.Context, h host.Host, dropped, declared []string, reload func() error) error {
+// everything that it configured by that file (seen with networkd 257), but whatever apply has left in place must stay.
+func reloadKeeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
 	links, err := h.Links(ctx)
 	if err != nil {
 		return err
 	}
-	goes := map[int]bool{}
-	for _, l := range links {
-		goes[l.Index] = slices.Contains(dropped, l.Name) && !slices.Contains(declared, l.Name) && netmanager.Made(ctx, h, l)
-	}
 	var atoms []resource.Atom
 	for _, l := range links {
-		if slices.Contains(dropped, l.Name) && !goes[l.Index] && !goes[l.Master] {
+		if slices.Contains(dropped, l.Name) {
 			atoms = append(atoms, resource.NewAtom(netif.KindNIC, l.Name, "state"))
 		}
 	}
