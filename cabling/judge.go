@@ -140,15 +140,23 @@ func (j *judge) fail(what, why string) {
 	j.report.Failed[what] = why
 }
 
-// other records a device other than the hosts' ports. An LLDP frame from an address of one of the hosts is ignored: the host describes itself.
+// known reports whether an address is that of a host that was heard there, or of the listening host: the host describes itself. An address that
+// another host claims says nothing: it could hide a switch.
+func (j *judge) known(at int, mac string) bool {
+	return slices.ContainsFunc(j.survey.macs[mac], func(host string) bool {
+		return host == j.units[at].Host || slices.ContainsFunc(j.senders[at], func(from int) bool { return j.units[from].Host == host })
+	})
+}
+
+// other records a device other than the hosts' ports. The probes that the unit heard are known before.
 func (j *judge) other(at int, frame []byte) {
 	f, ok := lldp.Decode(frame)
-	if !ok || j.survey.macs[f.Source] {
+	if !ok || j.known(at, f.Source) {
 		return
 	}
 	o := other{id: f.Source}
 	switch {
-	case f.LLDP != nil && j.survey.macs[f.LLDP.ChassisM]:
+	case f.LLDP != nil && j.known(at, f.LLDP.ChassisM):
 		return
 	case f.LLDP != nil:
 		o.lldp, o.id = f.LLDP, "lldp "+f.LLDP.Chassis+" "+f.LLDP.Port

@@ -187,12 +187,14 @@ func TestWhatWasHeardIsJudged(t *testing.T) {
 
 // TestACableNeedsBothDirections: half a cable, or one heard by a third port, is none.
 func TestACableNeedsBothDirections(t *testing.T) {
-	w := world("a:p0", "b:p0")
-	w.both["a:p0"] = []string{"b:p0"}
-	if got := w.run(Options{}).lines(); got != "unclear [a:p0 b:p0]: b:p0 heard both kinds of frames of a:p0\n" {
-		t.Errorf("one direction: %s", got)
+	for from, to := range map[string]string{"a:p0": "b:p0", "b:p0": "a:p0"} {
+		w := world("a:p0", "b:p0")
+		w.both[from] = []string{to}
+		if got := w.run(Options{}).lines(); got != "unclear [a:p0 b:p0]: "+to+" heard both kinds of frames of "+from+"\n" {
+			t.Errorf("one direction: %s", got)
+		}
 	}
-	w = world("a:p0", "b:p0", "c:p0").cable("a:p0", "b:p0")
+	w := world("a:p0", "b:p0", "c:p0").cable("a:p0", "b:p0")
 	w.some["a:p0"] = []string{"c:p0"}
 	if got := w.run(Options{}); len(got.Cables) > 0 || len(got.Unclear) != 1 {
 		t.Errorf("a third port: %s", got.lines())
@@ -260,6 +262,15 @@ func TestAHostsOwnLLDPIsNoSwitch(t *testing.T) {
 	w.said["a:p0"] = []string{"\x01\x80\xc2\x00\x00\x02\x0a\x00\x00\x00\x00\x01\x88\x09"}
 	if got := w.run(Options{}); len(got.Cables) > 0 || !strings.Contains(got.lines(), "frames of type 0x8809") {
 		t.Errorf("another device's LACP: %s", got.lines())
+	}
+}
+
+// TestAHostHidesNoSwitchOfOthers: that it claims the switch's address says nothing about ports that it does not hear.
+func TestAHostHidesNoSwitchOfOthers(t *testing.T) {
+	w := world("a:p0", "b:p0", "c:p0").cable("a:p0", "b:p0").lldp("leaf", "a:p0=1", "b:p0=2")
+	w.link("c:p0").MAC = "0a:00:00:00:00:01"
+	if got := w.run(Options{}); len(got.Cables) > 0 || !strings.Contains(got.lines(), "switch leaf a:p0=1 b:p0=2") {
+		t.Error(got.lines())
 	}
 }
 

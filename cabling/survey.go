@@ -43,7 +43,7 @@ type Survey struct {
 	Ports []SurveyPort
 	// Failed are the hosts that take no part, and why.
 	Failed map[string]string
-	macs   map[string]bool // of all hosts' links
+	macs   map[string][]string // of all links, and the hosts that say they have them
 }
 
 // SurveyPort is one port of a survey. Its number in the run is its place in Survey.Ports.
@@ -70,14 +70,14 @@ type Options struct {
 
 // Plan chooses the Ethernet ports of the hosts. Virtual devices are left out; in a lab, whose cables are veths, veths are ports.
 func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
-	s := &Survey{Failed: map[string]string{}, macs: map[string]bool{}}
+	s := &Survey{Failed: map[string]string{}, macs: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(snaps)) {
 		snap := snaps[name]
 		var links []host.Link
 		for _, l := range snap.Links {
 			for _, mac := range []string{l.MAC, l.PermMAC} {
 				if mac != "" {
-					s.macs[mac] = true
+					s.macs[mac] = append(s.macs[mac], name)
 				}
 			}
 			if IsPort(l, snap.System.Lab) {
