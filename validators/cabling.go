@@ -203,11 +203,22 @@ func (r *run) correct(all []*cabled) {
 	for _, c := range wrong {
 		links = append(links, c.path.Endpoints)
 	}
-	for i, is := range rewired(links, cables) {
+	corrected := rewired(links, cables)
+	taken := map[fabric.NICRef]bool{}
+	for i, is := range corrected {
+		if is != links[i] {
+			taken[is[0]], taken[is[1]] = true, true
+		}
+	}
+	for i, is := range corrected {
+		link := wrong[i].path.Link
 		if is == links[i] {
+			if taken[is[0]] || taken[is[1]] { // the corrected files would have the end in two links
+				at := link.At("endpoints")
+				wrong[0].Diff = append(wrong[0].Diff, fmt.Sprintf("@@ %s:%d, link %s: no cable was found for it, and another link has an end of it: remove it @@", at.File, at.Line, link.Title()))
+			}
 			continue
 		}
-		link := wrong[i].path.Link
 		at, note := link.At("endpoints"), ""
 		if link.BlockName != link.Name {
 			note = " (of for_each: declare it in a block of its own)"

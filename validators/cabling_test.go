@@ -210,7 +210,11 @@ func TestCablesAreComparedWithTheFiles(t *testing.T) {
 		"a bridge that leads elsewhere": {newLoom("a b c", 2).bridge("a0", "b1", "c0").cable("b0-c1"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") },
 			"fail a.rail0 at b:eth1 (not declared), c.rail0: the port is cabled to a bridge or a switch that does not lead to b.rail0\n" +
 				"fail b.rail0 at c:eth1 (not declared): declared b.rail0 – a.rail0, cabled to c:eth1 (not declared)\n"},
-		"one direction":             {half, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "pass a.rail0 at b.rail0\nfail b.rail0: no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down\n"},
+		"one direction": {half, func(l *loom) *fabric.Fabric { return woven(l, "a0-b0") }, "pass a.rail0 at b.rail0\nfail b.rail0: no port of these hosts heard its frames: the cable leads elsewhere, or the other end is down\n"},
+		"a link without its cable": {newLoom("a b c", 3).cable("a0-c0", "b0-b1"), func(l *loom) *fabric.Fabric { return woven(l, "a0-b0", "b1-c0") },
+			"fail a.rail0 at c.rail0: declared a.rail0 – b.rail0, cabled to c.rail0\nfail b.rail0 at b.rail1: declared b.rail0 – a.rail0, cabled to b.rail1\nfail b.rail1 at b.rail0: declared b.rail1 – c.rail0, cabled to b.rail0\n" +
+				"fail c.rail0 at a.rail0: declared c.rail0 – b.rail1, cabled to a.rail0\n@@ f.hcl:10, link a0-b0 @@\n+  endpoints = [host.a.nic.rail0, host.c.nic.rail0]\n" +
+				"@@ f.hcl:11, link b1-c0: no cable was found for it, and another link has an end of it: remove it @@\n"},
 		"a segment":                 {newLoom("a b", 2).bridge("a0", "b0"), func(l *loom) *fabric.Fabric { return networked(l, false, "a0", "b0") }, "pass a.rail0 at b.rail0\n"},
 		"a network of two ports":    {newLoom("a b", 2).cable("a0-b0"), func(l *loom) *fabric.Fabric { return networked(l, false, "a0", "b0") }, "pass a.rail0 at b.rail0\n"},
 		"another segment":           {newLoom("a b c", 2).bridge("a0", "c0"), func(l *loom) *fabric.Fabric { return networked(l, false, "a0", "b0") }, "fail a.rail0 at c.rail0" + wrong + "skip b.rail0: no port of these hosts heard the frames of b.rail0: the network may not carry them\n"},

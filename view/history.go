@@ -12,7 +12,7 @@ import (
 // ofOthers has a line for each change of others that a revert found on the host.
 func ofOthers(host string, kept, overwritten []resource.Change) (out []string) {
 	for _, c := range kept {
-		out = append(out, host+": "+c.Atom.Owner()+": kept: "+byOthers(c))
+		out = append(out, host+": "+c.Atom.Owner()+": "+byOthers(c))
 	}
 	for _, c := range overwritten {
 		out = append(out, host+": "+c.Atom.Owner()+": overwritten, though the apply had not set it: "+fromTo(c))

@@ -102,7 +102,7 @@ func groupMarkdown(g planner.Group) string {
 			d.WriteString("\n")
 		}
 		for _, c := range a.Kept {
-			d.WriteString(string(compose("    %s, and is kept\n", byOthers(c))))
+			d.WriteString(string(compose("    %s\n", byOthers(c))))
 		}
 		if len(a.Adopted) > 0 {
 			d.WriteString(string(compose("    %s %s\n", List(a.Adopted), left)))

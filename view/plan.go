@@ -320,7 +320,7 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 		}
 	}
 	for _, c := range a.Kept {
-		p.Linef("      %s %s", p.dim("·"), byOthers(c)+", and is kept")
+		p.Linef("      %s %s", p.dim("·"), byOthers(c))
 	}
 	if len(a.Adopted) > 0 {
 		p.Linef("      %s %s %s", p.dim("·"), List(a.Adopted), left)
@@ -360,15 +360,15 @@ func adopts(plan *planner.Plan) (out []string) {
 	return out
 }
 
-// byOthers says what somebody else did.
+// byOthers says what somebody else did, and that it stays so.
 func byOthers(c resource.Change) string {
 	switch {
 	case c.From == "":
-		return c.Attribute + " " + c.To + " was added by someone else since"
+		return c.Attribute + " " + c.To + " was added by someone else since, and is kept"
 	case c.To == "":
-		return c.Attribute + " " + c.From + " was removed by someone else since"
+		return c.Attribute + " " + c.From + " was removed by someone else since, and stays so"
 	}
-	return c.Attribute + " was changed by someone else since (" + c.From + " → " + c.To + ")"
+	return c.Attribute + " was changed by someone else since (" + c.From + " → " + c.To + "), and is kept"
 }
 
 // onHosts names the hosts of a change, unless it is the same on all hosts of its group.
