@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -221,9 +222,12 @@ func simulateStep(args []string) int {
 
 // dialBackAs connects to the door from a node's address, and proves its secret.
 func dialBackAs(door, from, secret string) net.Conn {
-	const reserved = 700 // of the ports that only root may bind; each node has its own address
-	d := tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from), Port: reserved}}, Config: &tls.Config{InsecureSkipVerify: true}}
-	c, err := d.Dial("tcp", door)
+	var c net.Conn
+	var err error = syscall.EADDRINUSE
+	for port := 600; errors.Is(err, syscall.EADDRINUSE) && port < 1024; port++ { // the ports that only root may bind; an earlier run may have left some
+		d := tls.Dialer{NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from), Port: port}}, Config: &tls.Config{InsecureSkipVerify: true}}
+		c, err = d.Dial("tcp", door)
+	}
 	if err != nil {
 		panic(err)
 	}
