@@ -314,10 +314,8 @@ func (vlan) Diff(want DeviceSpec, got *DeviceStatus) (out []resource.Change) {
 			continue
 		}
 		c := deviceAtom(KindVLAN, got.Name, attribute, "").Change(now[attribute], to)
-		if got.Link != nil && attribute != attrMap { // it is made anew: what others put on theirs would be lost
+		if got.Link != nil && attribute != attrMap {
 			c.Disruption, c.Downs = resource.LinkFlap, got.Name
-			c.Refusal = fmt.Sprintf("%s is a VLAN with ID %s on %s, and fabricform did not make it so: run `ip link delete %s`, or give the block another netdev",
-				got.Name, now[attrID], now[attrOn], got.Name)
 		}
 		out = append(out, c)
 	}

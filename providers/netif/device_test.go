@@ -122,25 +122,6 @@ func TestPlansSeeDevicesThatDoNotExistYet(t *testing.T) {
 	}
 }
 
-// TestAVLANOfOthersIsNotMadeAnew: with it would go what others put on it. A priority map is only set.
-func TestAVLANOfOthersIsNotMadeAnew(t *testing.T) {
-	_, devices := specs(t, Desired(nil, bonded()))
-	snap := plain()
-	snap.Links = append(snap.Links, host.Link{Index: 4, Name: "b0", Kind: KindBond, MTU: 9000, Bond: &host.Bond{}},
-		host.Link{Index: 5, Name: "storage", Kind: KindVLAN, Parent: 4, MTU: 9000, VLAN: &host.VLAN{ID: 300, Protocol: "802.1q"}})
-	got, err := vlan{}.Observe(snap, devices["storage"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said []string
-	for _, c := range (vlan{}).Diff(devices["storage"], got) {
-		said = append(said, c.Attribute+": "+c.Refusal)
-	}
-	if want := []string{"id: storage is a VLAN with ID 300 on b0, and fabricform did not make it so: run `ip link delete storage`, or give the block another netdev", "priority_map: "}; !slices.Equal(said, want) {
-		t.Errorf("%q", said)
-	}
-}
-
 // TestDevicesThatCannotBeMadeAreRefused names what is in the way, and the cure.
 func TestDevicesThatCannotBeMadeAreRefused(t *testing.T) {
 	_, devices := specs(t, Desired(nil, bonded()))
