@@ -436,7 +436,7 @@ func TestACommentNamesTheHostsThatItIsAbout(t *testing.T) {
 	}
 }
 
-// TestAHostMayBeCalledFor: that word is no key of an object.
+// TestAHostMayBeCalledFor: in HCL, that word as the first key of an object would begin a for expression.
 func TestAHostMayBeCalledFor(t *testing.T) {
 	in := cluster(3, 1)
 	in.Hosts[0].Name, in.Hosts[0].Asked = "for", "for"

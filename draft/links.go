@@ -182,7 +182,7 @@ func subnetText(subnets []netip.Prefix) text {
 	return list(subnets)
 }
 
-// pairSubnets returns the subnets that give two ends exactly their addresses, one for each family; none if there are no such ones.
+// pairSubnets returns one subnet for each address family, which together give two ends exactly the addresses that they have, or nil.
 // swapped: the second end has the first addresses.
 func pairSubnets(a, b *fabric.NIC) (out []netip.Prefix, swapped bool) {
 	if len(a.Addresses) != len(b.Addresses) || len(a.Addresses) == 0 || !onePerFamily(a) {

@@ -148,27 +148,14 @@ func simulatedKey(t *testing.T, path string) (public string) {
 	return string(ssh.MarshalAuthorizedKey(key))
 }
 
-// simulatedFabric is n hosts on one network, each with a line of its own in known_hosts.
-func simulatedFabric(t *testing.T, dir string, n int, public string) string {
-	t.Helper()
-	var known strings.Builder
-	for i := range n {
-		fmt.Fprintf(&known, "100.64.%d.%d %s", i/250, i%250+1, public)
-	}
-	path := filepath.Join(dir, fmt.Sprintf("s%d.hcl", n))
-	text := fmt.Sprintf(`fabric "simulated" {}
+// simulatedHosts is the text of n hosts on one network. way says how they are reached, and address is the line of their addresses.
+func simulatedHosts(n int, way, address string) string {
+	return fmt.Sprintf(`fabric "simulated" {}
 
-ssh {
-  user          = "root"
-  identity_file = %q
-  known_hosts   = %q
-
-  connect_timeout = "60s"
-}
-
+%s
 host "h" {
   for_each = { for i in range(%d) : format("h%%05d", i) => i }
-  address  = format("100.64.%%d.%%d", floor(each.value / 250), each.value %% 250 + 1)
+  %s
 
   nic "rail" {
     netdev      = "eth1"
@@ -181,7 +168,19 @@ network "rail" {
   subnet  = "10.0.0.0/16"
   mtu     = 9000
 }
-`, filepath.Join(dir, "key"), path+".known", n)
+`, way, n, address)
+}
+
+// simulatedFabric is n hosts on one network, each with a line of its own in known_hosts.
+func simulatedFabric(t *testing.T, dir string, n int, public string) string {
+	t.Helper()
+	var known strings.Builder
+	for i := range n {
+		fmt.Fprintf(&known, "100.64.%d.%d %s", i/250, i%250+1, public)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("s%d.hcl", n))
+	text := simulatedHosts(n, fmt.Sprintf("ssh {\n  user = \"root\"\n  identity_file = %q\n  known_hosts = %q\n  connect_timeout = \"60s\"\n}\n", filepath.Join(dir, "key"), path+".known"),
+		`address = format("100.64.%d.%d", floor(each.value / 250), each.value % 250 + 1)`)
 	for name, text := range map[string]string{path: text, path + ".known": known.String()} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -104,25 +104,7 @@ func planSimulatedNodes(t *testing.T, n int) {
 	for i := range n {
 		fmt.Fprintf(&list, "NodeName=h%05d Arch=x86_64 CPUAlloc=0 CPUTot=64 Gres=gpu:8 NodeAddr=%s NodeHostName=h%05d RealMemory=1000000 State=IDLE ThreadsPerCore=1 Partitions=all\n", i, simulatedAddress(i), i)
 	}
-	text := fmt.Sprintf(`fabric "simulated" {}
-
-slurm {}
-
-host "h" {
-  for_each = { for i in range(%d) : format("h%%05d", i) => i }
-
-  nic "rail" {
-    netdev      = "eth1"
-    host_number = each.value + 1
-  }
-}
-
-network "rail" {
-  members = [for h in values(host.h) : h.nic.rail]
-  subnet  = "10.0.0.0/16"
-  mtu     = 9000
-}
-`, n)
+	text := simulatedHosts(n, "slurm {}\n", "")
 	path := filepath.Join(dir, "s.hcl")
 	for name, text := range map[string]string{
 		path:                           text,

@@ -136,7 +136,7 @@ kill -STOP $p`)
 	for _, host := range []string{"node1", "node2"} {
 		watch := c.on(t, host, "", `cat /proc/$(pgrep -f "guard watc[h]")/cgroup; systemctl list-timers --all 'fabricform-0*' | grep -c fabricform-0`)
 		if watch != "0::/fabricform\n1\n" {
-			t.Errorf("host %s: the guardian is not in a control group of its own, or there is no timer of systemd: %q", host, watch)
+			t.Errorf("host %s: want the guardian in the control group /fabricform, and one systemd timer; got %q", host, watch)
 		}
 	}
 }
