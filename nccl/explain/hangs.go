@@ -16,6 +16,8 @@ const (
 	stands  = "py-spy dump on every rank shows whether one stands elsewhere: it failed, takes another branch, has fewer batches, or does alone what takes long (loading, saving, evaluating)."
 	// tryHosts is the same for ranks of several hosts.
 	tryHosts = "See first whether it runs with NCCL_IB_DISABLE=1: if so, measure between the NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA (ACS). Otherwise " + stands
+	// trySockets is the same for ranks of several hosts that use TCP.
+	trySockets = "See which interfaces NCCL uses (the line NET/Socket : Using), and set NCCL_SOCKET_IFNAME to = followed by the one that reaches all hosts. Then open all TCP ports between the hosts in firewalls, and compare the MTU of both ends and the path (ping -M do -s 8972 for 9000). If that changes nothing, " + stands
 	// tryMeet is what keeps ranks that have not met.
 	tryMeet = "See that all ranks have started, with one WORLD_SIZE and different ranks, and that none has ended: NCCL waits for the last. Then whether the hosts reach each other's address there (ip -br address; nc -vz ADDRESS PORT): no firewall, and NCCL_SOCKET_IFNAME set to = followed by the interface that reaches all of them."
 )
@@ -47,6 +49,8 @@ func (l *logged) hanging() {
 	switch {
 	case !several && l.direct > 0:
 		say(l.direct, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
+	case several && l.remoteAt > 0 && l.overTCP():
+		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts by TCP (via NET/Socket), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, data over one of the connections does not arrive: NCCL uses several interfaces (the number behind Socket/) of which one does not reach the other host, a firewall lets a part of the ports through, or large packets are lost because the MTU differs. Or a rank does not take part.", trySockets)
 	case several && l.remoteAt > 0:
 		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts (via NET), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, packets of RDMA are often lost on the way, GPUDirect RDMA does not arrive, or a rank does not take part.", tryHosts)
 	case !l.ready && h.oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
@@ -54,9 +58,18 @@ func (l *logged) hanging() {
 	}
 }
 
+// overTCP reports whether all hosts of the log use sockets between them.
+func (l *logged) overTCP() bool {
+	return !slices.ContainsFunc(l.order, func(name string) bool {
+		h := l.hosts[name]
+		return h.network != "Socket" && (h.remote || h.network != "")
+	})
+}
+
 // hangWords are expressions for what a text tells of a hang.
 type hangWords struct {
 	hangs     *regexp.Regexp // words for a job that neither goes on nor fails
+	denies    *regexp.Regexp // words before them that deny it
 	withRanks *regexp.Regexp // what a text has about programs with several ranks
 	withHosts *regexp.Regexp // what a text has about several hosts
 }
@@ -64,6 +77,7 @@ type hangWords struct {
 var hanging = sync.OnceValue(func() hangWords {
 	return hangWords{
 		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
+		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
 		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
 	}
@@ -73,11 +87,21 @@ var hanging = sync.OnceValue(func() hangWords {
 func tells(text string, skip func(number int) bool) int {
 	number := 0
 	for line := range strings.Lines(text) {
-		if number++; !skip(number) && hanging().hangs.MatchString(line) && !anyOf(line, printers) {
+		if number++; !skip(number) && !anyOf(line, printers) && hangsIn(line) {
 			return number
 		}
 	}
 	return 0
+}
+
+// hangsIn reports whether a line tells of a hang, and does not deny it ("it does not hang").
+func hangsIn(line string) bool {
+	for _, at := range hanging().hangs.FindAllStringIndex(line, maxFirst) {
+		if !hanging().denies.MatchString(line[:at[0]]) {
+			return true
+		}
+	}
+	return false
 }
 
 // stages are lines of programs after which ranks first meet, or first exchange data: a log that ends there is often that of a job that hangs.
@@ -130,6 +154,9 @@ func (s *script) onlyTold(line int, text string) {
 	if strings.Contains(text, "mpirun") {
 		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}
+	if name := virtual().FindString(text); name != "" {
+		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
+	}
 	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
 		return
@@ -144,6 +171,11 @@ func (s *script) onlyTold(line int, text string) {
 	}
 	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
+
+// virtual is the name of an interface of containers or virtual machines that NCCL does not leave out by itself.
+var virtual = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(?:veth|virbr|cni|flannel\.|lxcbr|podman)\d*`)
+})
 
 // hangsToo are findings that already say why a job hangs.
 var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost"}

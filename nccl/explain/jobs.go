@@ -500,6 +500,24 @@ func (s *script) jobs(text string, kind Kind) {
 	}
 }
 
+// somePorts is a sentence by which only some ports are open.
+var somePorts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bonly\b.{0,40}\bports?\b.{0,40}\b(?:open|opened|allowed|available|exposed|accessible|forwarded)\b|\b(?:open|opened|opens|allow|allowed|expose|exposed|forward)\b.{0,20}\bonly\b.{0,30}\bports?\b|\bonly (?:open|allow|expose|forward)\w*\b.{0,30}\bports?\b|只(?:开放|能用|有).{0,20}端口`)
+})
+
+// ofTCP tells ports of TCP from those of NICs and switches.
+var ofTCP = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b\d{4,5}\b|firewall|\btcp\b|security group|防火墙`)
+})
+
+// portsTold reports prose by which a firewall lets only some ports through: NCCL takes others.
+func (s *script) portsTold(number int, line string) {
+	if at := somePorts().FindString(line); at != "" && ofTCP().MatchString(line) && !strings.Contains(line, "?") {
+		s.say(number, env.Warning, "Some open ports are not enough", "The text says: "+quote(at)+".", "NCCL and Gloo connect ranks over TCP ports that the system chooses (net.ipv4.ip_local_port_range, mostly 32768 to 60999), and no variable of NCCL names them: connections to other ports fail or wait.",
+			"Allow all TCP between the hosts of the job. If that is not possible, give the system the open range on every host (in containers: in the container's network): sysctl -w net.ipv4.ip_local_port_range=\"FROM TO\", with several ports for each rank, and MASTER_PORT beside it.")
+	}
+}
+
 var (
 	// ownLauncher is a program that starts processes on the other hosts of a job.
 	ownLauncher = sync.OnceValue(func() *regexp.Regexp {

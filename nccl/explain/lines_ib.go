@@ -67,8 +67,8 @@ var ibMeanings = []*meaning{
 		forms: []string{"ibv_query_gid failed"}},
 
 	{role: cause, summary: "Sparse GID table", costs: "NCCL 2.21.5 to 2.25.1 stops at a GID whose type it cannot read in /sys, as in containers.",
-		instead: "Upgrade to NCCL 2.26.2 or later. " + pinTo,
-		forms:   []string{"read failed in ncclIbRoceGetVersionNum: Invalid argument" /* 2.23.4–2.25.1 */}},
+		instead: "Upgrade to NCCL 2.26.2 or later. " + pinTo, more: ofUCCL,
+		forms: []string{"read failed in ncclIbRoceGetVersionNum: Invalid argument" /* 2.23.4–2.25.1 */}},
 	{role: cause, summary: "Sparse GID table", costs: "NCCL 2.21.5 and 2.22.3 stop, without a word, at a GID whose type they cannot read in /sys, as in containers.", info: true,
 		instead: "Upgrade to NCCL 2.26.2 or later. " + pinTo + " If /sys/class/infiniband is missing, mount it: an upgrade does not help.",
 		forms:   []string{"transport/net_ib.cc:282 -> 2", "transport/net_ib.cc:283 -> 2" /* 2.21.5 */, "transport/net_ib.cc:284 -> 2", "transport/net_ib.cc:285 -> 2" /* 2.22.3 */}},
@@ -295,6 +295,14 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 	}
 	return "", "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions. On RoCE this NCCL, before 2.21, uses GID index 0 unless NCCL_IB_GID_INDEX is set: a link-local address, on many cards with RoCE v1. Otherwise the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.",
 		"On RoCE upgrade to NCCL 2.21.5 or later, or set NCCL_IB_GID_INDEX to the index of RoCE v2 with the NIC's IPv4 address (show_gids). See whether a rank on the peer ended earlier, and measure between these two NICs with ib_write_bw or `fabricform verify`."
+}
+
+// ofUCCL says more where UCCL has printed the line, which took over this part of NCCL's source with it (collective/rdma/util_rdma.h).
+func ofUCCL(_ *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "util_rdma.h") && !strings.Contains(m, "uccl") {
+		return "", "", ""
+	}
+	return "", "UCCL looks for a GID as NCCL 2.21.5 to 2.25.1 do, and stops at one whose type it cannot read in /sys, as in containers.", "Set UCCL_IB_GID_INDEX to the RoCE v2 index of the NIC's address (show_gids): a pinned index skips the search."
 }
 
 // peermem is the cure for GPUDirect RDMA that is off.

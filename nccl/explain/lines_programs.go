@@ -150,6 +150,15 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 	return "", "", ""
 }
 
+// interfaceSet says more of a lost peer where the text sets NCCL's interface for several hosts.
+func interfaceSet(l *logged, _ string) (summary, costs, instead string) {
+	set, ok := find(l.settings, "NCCL_SOCKET_IFNAME")
+	if !ok || set.dynamic || l.nodes == 1 {
+		return "", "", ""
+	}
+	return "", "", fmt.Sprintf("%s If no rank ended by itself, compare the interface in line %d (%s) with ip -br addr on every host: it must be the one whose address is in the network by which the hosts know each other (the hostfile's, MASTER_ADDR's), and firewalls must let all TCP through there.", onePeer, set.line, shorten(set.value))
+}
+
 // codeMeanings are NCCL's error codes (src/nccl.h.in) in the words of ncclGetErrorString (src/init.cc) and of PyTorch, by number from 1.
 var codeMeanings = []*meaning{
 	{role: code, summary: "NCCL reports an error of CUDA", costs: "A call of CUDA failed on this rank. Sockets and verbs do not give this code. Most frequent are a driver or a build that does not fit the GPU, a GPU that the rank does not have (more processes than GPUs) or whose memory is full, and GPUs that cannot reach each other.",
@@ -163,7 +172,7 @@ var codeMeanings = []*meaning{
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"Reason=4:invalid argument", "ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "nccl*failed: invalid argument", "NCCL_ERROR_INVALID_ARGUMENT"}},
 	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
 		forms: []string{"Reason=5:invalid usage", "ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "nccl*failed: invalid usage", "NCCL_ERROR_INVALID_USAGE"}},
-	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
+	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, more: interfaceSet, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
 }
 
 // resultMeanings are what programs say at last.

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,12 +35,12 @@ var systemMeanings = []*meaning{
 	noSuchProgram,
 	{role: symptom, vague: true, summary: "A program refuses its options", costs: "The line names what is missing or not known: it is misspelt, of another version, or the rest of the command was lost, as behind a backslash that is not the last character of its line.", instead: "Compare the command with the program's --help on that host.",
 		forms: []string{": error: the following arguments are required", ": error: unrecognized arguments: ", ": error: argument ", "unrecognized option '", "unknown option '"}},
-	{role: symptom, vague: true, summary: "A connection was refused", costs: "Nothing listens at that address and port: the process there has not started or has ended, or listens at another address, or a firewall rejects the connection.",
+	{role: symptom, vague: true, summary: "A connection was refused", more: zeroconf, costs: "Nothing listens at that address and port: the process there has not started or has ended, or listens at another address, or a firewall rejects the connection.",
 		instead: "Read the log of the process that should listen there, and see it with ss -ltn on its host. In Kubernetes and Docker compare the address with that of the pod or container. Then open the TCP ports in firewalls.",
 		forms:   []string{"onnection refused", "onnect refused", "Errno 111]"}},
-	{role: symptom, vague: true, summary: "An address cannot be reached", costs: "This host has no way to that address, or a firewall rejects the connection: the two are in networks that are not joined, or the other host is down.", instead: "Check the address, the interface that it belongs to, and the route: ip route get ADDRESS, ping.",
+	{role: symptom, vague: true, summary: "An address cannot be reached", more: zeroconf, costs: "This host has no way to that address, or a firewall rejects the connection: the two are in networks that are not joined, or the other host is down.", instead: "Check the address, the interface that it belongs to, and the route: ip route get ADDRESS, ping.",
 		forms: []string{"o route to host", "etwork is unreachable", "Errno 113]", "Errno 101]"}},
-	{role: symptom, vague: true, summary: "A connection timed out", costs: "Nobody answered at that address: a firewall drops the packets, the address is not reached from here, or the process there hangs.", instead: "Check the address, and open the hosts' TCP ports for each other in firewalls.",
+	{role: symptom, vague: true, summary: "A connection timed out", more: zeroconf, costs: "Nobody answered at that address: a firewall drops the packets, the address is not reached from here, or the process there hangs.", instead: "Check the address, and open the hosts' TCP ports for each other in firewalls.",
 		forms: []string{"onnection timed out", "Errno 110]"}},
 	{role: symptom, vague: true, summary: "A file system is full", costs: "A disk, a quota or /dev/shm has no room left.", instead: "See df -h and df -i on that host and in the container, for /dev/shm, /tmp and the directories of caches and checkpoints.",
 		forms: []string{"is over 95% full, available space" /* Ray */, "o space left on device", "isk quota exceeded"}},
@@ -61,6 +63,19 @@ var noProgram = sync.OnceValue(func() *regexp.Regexp {
 // noSuchProgram is a program that a shell or Python cannot start.
 var noSuchProgram = &meaning{role: symptom, vague: true, summary: "A program is missing", costs: "The shell, or the program, does not find it on this host or in this container: it is not installed there, or not in PATH.", instead: "Install it, or write its full path. A login by SSH without a terminal, a service and a container have other paths than your shell.",
 	forms: []string{": command not found", ": Command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory", "SLURM does not appear to be installed" /* ParlAI, of scontrol */}}
+
+// bareAddress is an IPv4 address in any text.
+var bareAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d{1,3}(?:\.\d{1,3}){3})\b`) })
+
+// zeroconf says more of an address that a host gives to itself, and that other hosts do not reach.
+func zeroconf(_ *logged, m string) (summary, costs, instead string) {
+	for _, at := range bareAddress().FindAllString(m, maxFirst) {
+		if a, err := netip.ParseAddr(at); err == nil && a.IsLinkLocalUnicast() {
+			return "Link-local address for bootstrap", fmt.Sprintf("%s is an address that an interface gives itself without DHCP (or that of a BMC): hosts on other links do not reach it, and on the same link only if both ends have one there.", a), bootstrapAt + " On DGX Spark and other direct links with such addresses name the interface of that link on both ends."
+		}
+	}
+	return "", "", ""
+}
 
 // explainPython says more of exceptions whose kind tells what is wrong.
 func explainPython(_ *logged, m string) (summary, costs, instead string) {

@@ -20,6 +20,7 @@ type link struct {
 	up        bool // it has a link
 	port      bool // of a bond or a bridge
 	addresses []netip.Prefix
+	hidden    bool // somebody has removed an address that is not local to the host
 }
 
 var linkForm = sync.OnceValue(func() *regexp.Regexp {
@@ -65,14 +66,21 @@ func (t *tables) linkRow(number int, line string, fields []string) {
 // address adds an address to the latest interface.
 func (t *tables) address(text string) {
 	l := &t.links[len(t.links)-1]
-	if p, err := netip.ParsePrefix(text); err == nil && len(l.addresses) < maxAddresses {
+	p, err := netip.ParsePrefix(text)
+	l.hidden = l.hidden || err != nil && hiddenAddress().MatchString(text)
+	if err == nil && len(l.addresses) < maxAddresses {
 		l.addresses = append(l.addresses, p)
 	}
 }
 
+// hiddenAddress is an IPv4 address with letters in place of numbers: "x.x.x.x/32", "10.0.X.Y".
+var hiddenAddress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:[a-z]{1,3}|\*+|\d+)(?:\.(?:[a-z]{1,3}|\*+|\d+)){3}(?:/\d+)?$`)
+})
+
 // reachable reports whether other hosts can know the interface by an address.
 func (k link) reachable() bool {
-	return slices.ContainsFunc(k.addresses, func(p netip.Prefix) bool {
+	return k.hidden || slices.ContainsFunc(k.addresses, func(p netip.Prefix) bool {
 		return !p.Addr().IsLoopback() && (p.Addr().Is4() || !p.Addr().IsLinkLocalUnicast())
 	})
 }
@@ -174,7 +182,7 @@ func onLoopback(r *reading, links []link) {
 		return
 	}
 	for _, k := range links {
-		if k.name != "lo" && k.up && !isLocal(k.name) && slices.ContainsFunc(k.addresses, func(p netip.Prefix) bool { return p.Addr().Is4() && !p.Addr().IsLinkLocalUnicast() }) {
+		if k.name != "lo" && k.up && !isLocal(k.name) && (k.hidden || slices.ContainsFunc(k.addresses, func(p netip.Prefix) bool { return p.Addr().Is4() && !p.Addr().IsLinkLocalUnicast() })) {
 			return
 		}
 	}

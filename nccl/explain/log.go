@@ -44,6 +44,8 @@ type logged struct {
 	startsAt     int                 // line of the last
 	pkeyAt       int                 // line of a test of RDMA with another partition key than the first
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
+	asksPeermem  bool                // the previous line asks lsmod for a module of GPUDirect RDMA
+	noPeermemAt  int                 // line of such a command that shows none
 	wsl          bool                // it speaks of Windows' subsystem for Linux
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0

@@ -177,6 +177,11 @@ func (l *logged) background(number int, line string) {
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
 	}
+	if asks := peermemAsked().MatchString(line); l.asksPeermem && !strings.Contains(line, "peer") || asks && l.asksPeermem {
+		l.noPeermemAt, l.asksPeermem = number-1, asks
+	} else {
+		l.asksPeermem = asks
+	}
 	if at := driverBranch().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
@@ -190,6 +195,11 @@ func (l *logged) background(number int, line string) {
 	l.spark = l.spark || strings.Contains(l.previous, "CmaTotal:        0 kB") && strings.HasPrefix(line, "CmaFree: ") && !strings.HasSuffix(line, "  0 kB")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
+
+// peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.
+var peermemAsked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[#$] *(?:sudo )?lsmod *\| *grep .{0,10}(?:peer_?mem)`)
+})
 
 // note takes the version that an expression has found; the first counts.
 func (c *cudaOf) note(number int, found []string) {

@@ -27,6 +27,7 @@ type hostLog struct {
 	aside    string          // an interface for sockets, but not for bootstrap, that has a link-local address alone
 	asideAt  int             // its line
 	address  netip.Addr      // of the interface for bootstrap
+	routed   string          // the first netdev of them that may reach other hosts
 	several  bool            // that interface has several addresses: hosts with equal names
 	noIB     int             // line that says that there is no RDMA device
 	mixed    int             // line that lists InfiniBand and RoCE ports
@@ -217,6 +218,9 @@ func (l *logged) meets(number int, h *hostLog, name, address string) {
 	a, _ := netip.ParseAddr(strings.Trim(address, "[]"))
 	if h.oob == "" {
 		h.oob, h.address = name, a.Unmap()
+	}
+	if h.routed == "" && !isLocal(name) && a.IsGlobalUnicast() {
+		h.routed = name
 	}
 	h.several = h.several || name == h.oob && a.Unmap() != h.address
 	if h.fe80 == "" && h.oob == name && a.Is6() && a.IsLinkLocalUnicast() {

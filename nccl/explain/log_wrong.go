@@ -144,15 +144,15 @@ func (l *logged) judge(name string, h *hostLog) {
 	case h.local == "" || l.nodes == 1:
 	case !bootstrap && l.dialled[h.localIP] > 0:
 		l.blamed = h.localAt
-		l.say(h.localAt, env.Error, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network, and a rank connects to its address (line %d).", h.local, l.dialled[h.localIP]), "Other hosts do not reach it.", bootstrapAt)
+		l.say(h.localAt, env.Error, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network, and a rank connects to its address (line %d).", h.local, l.dialled[h.localIP]), "Other hosts do not reach it.", h.otherInterface())
 	case !bootstrap:
-		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", bootstrapAt)
+		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", h.otherInterface())
 	default:
 		bad, costs := env.Error, "Ranks on other hosts cannot connect, or all traffic crosses that bridge."
 		if l.nodes == 0 && l.asked == 0 && len(l.order) == 1 && len(l.dialled) == 0 && (l.fabric == nil || len(l.fabric.Hosts) < 2) { // nothing shows a second host
 			bad, costs = env.Warning, "On one host that works. With several, "+strings.ToLower(costs[:1])+costs[1:]
 		}
-		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), costs, bootstrapAt)
+		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), costs, h.otherInterface())
 	}
 	if a := h.address; (inDocker(a) || bridged(a) && containerID().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
 		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of a network that Docker made.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
@@ -164,10 +164,10 @@ func (l *logged) judge(name string, h *hostLog) {
 		l.say(l.versions[l.version.String()], env.Warning, "NCCL does not choose a GID", fmt.Sprintf("NCCL %s uses GID index 0 unless NCCL_IB_GID_INDEX is set.", l.version), "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
 	}
 	if h.fe80 != "" && l.nodes != 1 {
-		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. "+bootstrapAt)
+		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", h.addressed())
 	}
 	if h.aside != "" && h.local == "" && l.nodes != 1 && (len(l.order) > 1 || l.asked > 1) && (h.network == "Socket" || h.network == "") {
-		l.say(h.asideAt, env.Warning, "Link-local interfaces among NCCL's", fmt.Sprintf("%s also uses %s for sockets, which has only a link-local IPv6 address.", speaker(name), h.aside), "NCCL sends data over all of its interfaces: ranks on other hosts cannot connect to such an address, and wait or fail.", bootstrapAt)
+		l.say(h.asideAt, env.Warning, "Link-local interfaces among NCCL's", fmt.Sprintf("%s also uses %s for sockets, which has only a link-local IPv6 address.", speaker(name), h.aside), "NCCL sends data over all of its interfaces: ranks on other hosts cannot connect to such an address, and wait or fail.", h.otherInterface())
 	}
 	if h.channels == 0 {
 		h.channels = h.disabled
@@ -178,6 +178,9 @@ func (l *logged) judge(name string, h *hostLog) {
 			bad, cure = env.Note, "The NICs support it: check with `nvidia-smi topo -m` that GPU and NIC are near each other."
 		}
 		l.say(h.channels, bad, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", cure)
+	}
+	if h.gdr == 0 && h.channels == 0 && !h.direct && l.noPeermemAt > 0 && l.peermemAt == 0 && len(h.devices) > 0 {
+		l.say(l.noPeermemAt, env.Note, "No module for GPUDirect RDMA", fmt.Sprintf("lsmod shows neither nvidia_peermem nor nv_peer_mem, and %s uses RDMA.", speaker(name)), "RDMA works without them: NCCL then copies data through the host's memory, which can halve the speed of fast NICs, unless the open driver offers dma-buf. A channel with GPUDirect RDMA ends with GDRDMA in the log.", l.peermem())
 	}
 	if gpus := l.testers[name]; l.tested > 0 && l.nodes > 1 && len(h.devices) == 1 && gpus >= manyGPUs {
 		l.say(h.line, env.Note, "All GPUs share one NIC", fmt.Sprintf("%s has %d ranks, and uses one RDMA device.", speaker(name), gpus), "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), however many GPUs there are.", "If the host has more NICs, see why NCCL leaves them out: ibv_devinfo (active ports), NCCL_IB_HCA, and the devices that the container has.")
@@ -264,6 +267,22 @@ var watched = sync.OnceValue(func() *regexp.Regexp {
 
 // equalSizes are the collectives for which all ranks must pass equally many elements.
 var equalSizes = map[string]bool{"ALLREDUCE": true, "BROADCAST": true, "REDUCE": true, "ALLGATHER": true, "_ALLGATHER_BASE": true, "REDUCE_SCATTER": true, "_REDUCE_SCATTER_BASE": true}
+
+// addressed is the cure for an interface that has a link-local address alone.
+func (h *hostLog) addressed() string {
+	if h.routed == "" || h.routed == h.fe80 {
+		return "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. " + bootstrapAt
+	}
+	return h.otherInterface()
+}
+
+// otherInterface is the cure for an interface that does not reach other hosts: the log may show one that does.
+func (h *hostLog) otherInterface() string {
+	if h.routed == "" {
+		return bootstrapAt
+	}
+	return bootstrapAt + fmt.Sprintf(" Of those in this log, %s has an address for that.", h.routed)
+}
 
 const (
 	firstOnes  = 2   // A collective up to this number is one of a group's first.

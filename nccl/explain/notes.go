@@ -27,6 +27,7 @@ func (s *script) prose(text string, kind Kind) {
 				s.cured(number, previous+line)
 			}
 			s.cured(number, line)
+			s.portsTold(number, line)
 		}
 		if kind == Notes {
 			s.claims(number, line)

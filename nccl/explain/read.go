@@ -265,6 +265,7 @@ func (r *reading) document(name, text string) Kind {
 	l.finish()
 	if told {
 		s.onlyTold(l.stuck, text)
+		s.onlySlow(rest.String(), func(number int) bool { return r.classes[number] != other })
 	}
 	if !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity == env.Error }) { // else the traces are its consequence
 		for _, line := range l.traces {

@@ -94,7 +94,7 @@ func (t *testRun) line(number int, line string, fields []string) bool {
 			t.rows++
 		}
 		some := func(field string) bool { return digits(field) && strings.Trim(field, "0") != "" }
-		if t.checked && t.size == "" && (some(fields[8]) || some(fields[12])) {
+		if !digits(fields[2]) && t.size == "" && (some(fields[8]) || some(fields[12])) {
 			t.wrong, t.size = number, fields[0]
 		}
 	case len(fields) == 12 && digits(fields[0]) && digits(fields[1]) && !digits(fields[2]): // before nccl-tests 2.9, without the root

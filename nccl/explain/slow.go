@@ -1,0 +1,61 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// slowWords are expressions for what a text tells of a rate.
+type slowWords struct {
+	slow     *regexp.Regexp // that it is low
+	ofNCCL   *regexp.Regexp // what it is the rate of
+	overRDMA *regexp.Regexp // what a text has about hosts with RDMA
+	noDirect *regexp.Regexp // that GPUDirect RDMA is not set up
+}
+
+var slowly = sync.OnceValue(func() slowWords {
+	return slowWords{
+		slow:     regexp.MustCompile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
+		ofNCCL:   regexp.MustCompile(`(?i)\bnccl|all_?reduce|\bbusbw\b|bus bandwidth`),
+		overRDMA: regexp.MustCompile(`(?i)\b(?:infiniband|roce|rdma|gdr|gpu ?direct|mlx\d_\d|mellanox|connectx|\d+ ?-?gbps?\b.{0,10}\bib\b|ib\b.{0,10}\bnetwork)|\bIB\b`),
+		noDirect: regexp.MustCompile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bwithout\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
+	}
+})
+
+// onlySlow says what decides how fast NCCL is between hosts, if a text asks for it and nothing else in it was found.
+func (s *script) onlySlow(text string, skip func(number int) bool) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+		return
+	}
+	tell := slowly()
+	if !tell.ofNCCL.MatchString(text) || !tell.overRDMA.MatchString(text) {
+		return
+	}
+	number, line, direct := 0, 0, 0
+	for l := range strings.Lines(text) {
+		if number++; skip(number) || anyOf(l, printers) {
+			continue
+		}
+		if line == 0 && tell.slow.MatchString(l) {
+			line = number
+		}
+		if direct == 0 && tell.noDirect.MatchString(l) {
+			direct = number
+		}
+	}
+	if line == 0 {
+		return
+	}
+	costs := "Between hosts the slowest part decides: TCP in place of RDMA, data through the host's memory because GPUDirect RDMA is off, one NIC for many GPUs, a PCIe link with fewer lanes, or packets that RoCE loses."
+	instead := "NCCL_DEBUG=INFO shows the network (NET/IB or NET/Socket), the devices, and GPUDirect RDMA (channels end with GDRDMA). Measure with ib_write_bw between the same NICs, look at nvidia-smi topo -m (PIX or PXB between GPU and NIC) and the lanes (lspci -vv: LnkSta), and for RoCE at the counters of retransmissions."
+	if direct > 0 {
+		costs = fmt.Sprintf("Line %d says that GPUDirect RDMA is not there: NCCL then copies data through the host's memory, which often halves the rate, most of all for a GPU and a NIC below one PCI switch. ", direct) + costs
+		instead = "Load nvidia_peermem (drivers from 465 on have it; nv_peer_mem before), or use the open driver's dma-buf. " + instead
+	}
+	s.say(line, env.Warning, "NCCL is slower than expected", "The text tells of a low rate with RDMA, and nothing in it shows why.", costs, instead)
+}
