@@ -104,8 +104,16 @@ type stage int
 const (
 	small stage = iota
 	full
-	stages
+	allStages
 )
+
+// stages is how many stages are measured.
+func (r *run) stages() stage {
+	if r.options.Reach {
+		return full
+	}
+	return allStages
+}
 
 // spec returns the request to the hail's sender in a stage.
 func (h *hail) spec(s stage) probe.PingSpec {
@@ -189,7 +197,7 @@ func (h *hail) lost(s stage, got probe.PingResult) string {
 
 // measureRest measures the remaining stages, while nothing else is sent between the two hosts.
 func (h *hail) measureRest(ctx context.Context) {
-	for s := stage(len(h.results)); s < stages; s++ {
+	for s := stage(len(h.results)); s < h.stages(); s++ {
 		res := h.judge(s, h.echo(ctx, h.spec(s)))
 		h.results = append(h.results, res)
 		if res.Verdict == Fail {

@@ -24,6 +24,7 @@ type Options struct {
 	Link        string                 // name of one link, network or path; "": all
 	Lab         bool                   // links are limited to LabCapGbps, and thresholds are scaled
 	LabCapGbps  float64                // Gb/s; 0 if links are not limited: speeds are then not judged
+	Reach       bool                   // CheckPing sends no full-size packets: it is asked only whether the other end answers
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
 	Excluded    func(host string) bool // hosts that the operator excluded: their links are not checked; nil for none
 	// OmitPath and OmitHost say why the apply left a path, or a host's own settings, as they were: their checks are

@@ -95,7 +95,7 @@ func leftOver(hails []*hail) []*hail {
 	var out []*hail
 	silent := map[string]int{}
 	for _, h := range hails {
-		if len(h.results) == int(stages) {
+		if len(h.results) == int(h.stages()) {
 			continue
 		}
 		if !h.met {
@@ -120,7 +120,7 @@ func (r *run) volley(ctx context.Context, hails []*hail) {
 			met = append(met, h)
 		}
 	}
-	for s := range stages {
+	for s := range r.stages() {
 		proven, unproven := r.salvo(ctx, met, s, r.lateDriver)
 		if len(unproven) > 0 {
 			again, _ := r.salvo(ctx, unproven, s, true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ type segment struct {
 	lag      time.Duration                       // of the counters
 	moves    []move
 	requests int
+	reach    bool
 	dup      string // pair whose answers come twice
 	loses    string // pair of which one answer is lost
 }
@@ -117,7 +119,7 @@ func (s *segment) pings(t *testing.T) (results []Result, failures string, took t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		results = Run(t.Context(), s.fabric, s, Options{Only: []Check{CheckPing}})
+		results = Run(t.Context(), s.fabric, s, Options{Only: []Check{CheckPing}, Reach: s.reach})
 		took = time.Since(start)
 	})
 	return results, failed(results), took
@@ -132,6 +134,19 @@ func TestAllPairsArePingedAtOnce(t *testing.T) {
 	// Each host is asked thrice: to find its peers, small packets, full-size ones.
 	if s.requests != 16*3 || took != 0 {
 		t.Errorf("%d requests, %s", s.requests, took)
+	}
+}
+
+// TestReachTakesNoFullSizePackets: hosts of which one has its new MTU already lose them, and each loss is waited for.
+func TestReachTakesNoFullSizePackets(t *testing.T) {
+	s := newSegment(4)
+	s.reach, s.dup = true, "h00h01" // this pair is measured alone, too
+	results, failures, _ := s.pings(t)
+	if failures != "" || len(results) != 4*3 {
+		t.Errorf("%d results; failures: %s", len(results), failures)
+	}
+	if i := slices.IndexFunc(s.moves, func(m move) bool { return m.size > 1500 }); i >= 0 {
+		t.Errorf("a packet of %d bytes was sent", s.moves[i].size)
 	}
 }
 
