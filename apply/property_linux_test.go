@@ -144,7 +144,7 @@ func strangers(t *testing.T, r *rand.Rand, h host.Host) {
 		if l.Name != "ff3" {
 			continue
 		}
-		err := h.AddAddr(l.Index, netip.MustParsePrefix("172.16.0.1/24"))
+		err := h.AddAddr(host.Addr{Index: l.Index, Prefix: netip.MustParsePrefix("172.16.0.1/24")})
 		for i := range 1 + r.IntN(3) {
 			if err == nil {
 				err = h.ReplaceRoute(host.Route{Table: 100 + r.IntN(2), Dst: netip.MustParsePrefix(fmt.Sprintf("172.%d.0.0/16", 20+i)), Via: netip.MustParseAddr("172.16.0.9"), OutIndex: l.Index, Protocol: 251, Type: 1})

@@ -67,8 +67,8 @@ type Host interface {
 	Reader
 	SetMTU(index, mtu int) error // bytes
 	SetUp(index int, up bool) error
-	AddAddr(index int, p netip.Prefix) error
-	DelAddr(index int, p netip.Prefix) error
+	AddAddr(a Addr) error // its index, prefix and peer
+	DelAddr(a Addr) error
 	ReplaceRoute(r Route) error
 	DelRoute(r Route) error
 	AddRule(r Rule) error
@@ -244,6 +244,25 @@ type Addr struct {
 	// NoBroadcast says that an IPv4 address has no broadcast address, although its subnet has room for one: ip(8) gives none unless it is
 	// told to.
 	NoBroadcast bool `json:"no_broadcast,omitempty"`
+}
+
+// String is the address as ip(8) writes it, without its device: "10.0.0.1/24", or "10.0.0.1/32 peer 10.0.0.2/32".
+func (a Addr) String() string {
+	if !a.Peer.IsValid() {
+		return a.Prefix.String()
+	}
+	return a.Prefix.String() + peerWord + a.Peer.String()
+}
+
+const peerWord = " peer "
+
+// ParseAddr parses what String returns.
+func ParseAddr(s string) (a Addr, err error) {
+	own, peer, has := strings.Cut(s, peerWord)
+	if a.Prefix, err = netip.ParsePrefix(own); err == nil && has {
+		a.Peer, err = netip.ParsePrefix(peer)
+	}
+	return a, err
 }
 
 // Route is one route. Dst is masked; a default route is 0.0.0.0/0 or ::/0.

@@ -265,15 +265,15 @@ func (k kernel) onLink(what string, index int, do func(netlink.Link) error) erro
 	return nil
 }
 
-func (k kernel) AddAddr(index int, p netip.Prefix) error {
-	return k.onLink("add address "+p.String(), index, func(l netlink.Link) error {
-		return k.h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(p)})
+func (k kernel) AddAddr(a Addr) error {
+	return k.onLink("add address "+a.String(), a.Index, func(l netlink.Link) error {
+		return k.h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(a.Prefix), Peer: ipNet(a.Peer)})
 	})
 }
 
-func (k kernel) DelAddr(index int, p netip.Prefix) error {
-	return k.onLink("remove address "+p.String(), index, func(l netlink.Link) error {
-		return k.h.AddrDel(l, &netlink.Addr{IPNet: ipNet(p)})
+func (k kernel) DelAddr(a Addr) error {
+	return k.onLink("remove address "+a.String(), a.Index, func(l netlink.Link) error {
+		return k.h.AddrDel(l, &netlink.Addr{IPNet: ipNet(a.Prefix), Peer: ipNet(a.Peer)})
 	})
 }
 

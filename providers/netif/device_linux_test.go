@@ -90,7 +90,7 @@ func lacp(names ...string) DeviceSpec {
 // TestKernelMakesBondsAndVLANs: each kind conforms, and the next plan after a change is empty.
 func TestKernelMakesBondsAndVLANs(t *testing.T) {
 	h := deviceHost(t)
-	must(t, h.AddAddr(linkNamed(t, h, "g0").Index, netip.MustParsePrefix("10.9.0.1/24")))
+	must(t, h.AddAddr(host.Addr{Index: linkNamed(t, h, "g0").Index, Prefix: netip.MustParsePrefix("10.9.0.1/24")}))
 	before := ""
 	equal := func() bool {
 		now := settled(t)
@@ -239,7 +239,7 @@ func TestKernelRestoresAMemberWithItsAddresses(t *testing.T) {
 	part, err := restorer{}.Save(t.Context(), h, append(atoms, "nic b0 address 10.9.0.1/24", "nic g0 address 10.9.0.1/24"))
 	must(t, err)
 	must(t, kind.Apply(t.Context(), h, raw, d.Changes))
-	must(t, h.AddAddr(linkNamed(t, h, "b0").Index, netip.MustParsePrefix("10.9.0.1/24")))
+	must(t, h.AddAddr(host.Addr{Index: linkNamed(t, h, "b0").Index, Prefix: netip.MustParsePrefix("10.9.0.1/24")}))
 	if left, err := (restorer{}).Restore(t.Context(), h, part); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}

@@ -50,15 +50,15 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 			m.Client, strings.Join(m.Devices, ", "))
 	}
 	for _, c := range changes {
-		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && diverts(p) != "" {
-			return diverts(p)
+		if a, err := host.ParseAddr(c.To); c.Attribute == "address" && err == nil && diverts(a.Prefix) != "" {
+			return diverts(a.Prefix)
 		}
 		if c.Attribute != "state" || c.To != state(true) {
 			continue
 		}
 		for _, a := range snap.Addrs { // a device that comes up gets the routes to its subnets
 			removed := slices.ContainsFunc(changes, func(c resource.Change) bool {
-				return c.Attribute == "address" && c.From == a.Prefix.String() && c.To == ""
+				return c.Attribute == "address" && c.From == a.String() && c.To == ""
 			})
 			if why := diverts(a.Prefix); a.Index == l.Index && !removed && why != "" {
 				return why + ", once the device is up"

@@ -144,7 +144,7 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	must(t, err)
 	index := links[slices.IndexFunc(links, func(l host.Link) bool { return l.Name == "ff0" })].Index
 	for _, a := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"} {
-		must(t, h.AddAddr(index, netip.MustParsePrefix(a)))
+		must(t, h.AddAddr(host.Addr{Index: index, Prefix: netip.MustParsePrefix(a)}))
 	}
 	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
@@ -160,6 +160,84 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	slices.Sort(left)
 	if got := strings.Join(left, " "); got != "10.0.0.2/24 10.0.0.3/24 10.1.0.1/24" {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// TestKernelKeepsRoutesOfOthers: without promote_secondaries, a NIC has no IPv4 address for a moment, and the kernel removes all IPv4 routes
+// of a NIC that has none (fib_disable_ip in net/ipv4/fib_frontend.c).
+func TestKernelKeepsRoutesOfOthers(t *testing.T) {
+	const others = "172.16.0.0/16"
+	for name, remove := range map[string]func(*testing.T, host.Host){
+		"apply": func(t *testing.T, h host.Host) { converge(t, h, KindNIC, wantNIC("ff0", "10.0.2.9/24")) },
+		"apply, another address of the subnet instead": func(t *testing.T, h host.Host) {
+			converge(t, h, KindNIC, wantNIC("ff0", "10.0.2.7/24"))
+		},
+		"undo": func(t *testing.T, h host.Host) {
+			snap, err := facts.Gather(t.Context(), h, facts.Connection{})
+			must(t, err)
+			must(t, nic{}.ApplyUndo(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.2.1/24"), ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := freshHost(t)
+			converge(t, h, KindNIC, wantNIC("ff1"))
+			converge(t, h, KindNIC, wantNIC("ff0", "10.0.2.1/24", "10.0.2.9/24"))
+			theirs := host.Route{Table: tableMain, Dst: netip.MustParsePrefix(others), Via: netip.MustParseAddr("10.0.2.254"), OnLink: true,
+				OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}
+			must(t, h.ReplaceRoute(theirs))
+			remove(t, h)
+			routes, err := h.Routes(t.Context())
+			must(t, err)
+			if !slices.ContainsFunc(routes, func(r host.Route) bool { return r.Dst == theirs.Dst }) {
+				t.Errorf("the route of others is gone; left are %v", routes)
+			}
+			if now, err := h.Sysctl(t.Context(), "net/ipv4/conf/ff0/promote_secondaries"); err != nil || now != "0" {
+				t.Errorf("promote_secondaries is %q, was 0 (%v)", now, err)
+			}
+		})
+	}
+}
+
+// TestKernelRemovesAnAddressWithAPeer: the kernel wants the other end in the request (inet_rtm_deladdr in net/ipv4/devinet.c, inet6_addr_del in
+// net/ipv6/addrconf.c). The way back restores it.
+func TestKernelRemovesAnAddressWithAPeer(t *testing.T) {
+	for prefix, peer := range map[string]string{"10.0.1.1/32": "10.0.1.2/32", "fd01::1/128": "fd01::2/128"} {
+		t.Run(prefix, func(t *testing.T) {
+			t.Parallel()
+			h := freshHost(t)
+			converge(t, h, KindNIC, wantNIC("ff1"))
+			theirs := host.Addr{Index: link(t, h, "ff0"), Prefix: netip.MustParsePrefix(prefix), Peer: netip.MustParsePrefix(peer)}
+			must(t, h.AddAddr(theirs))
+			atom := resource.NewAtom(KindNIC, "ff0", "address "+prefix)
+			d, _, _ := plan(t, h, KindNIC, wantNIC("ff0", prefix))
+			if i := slices.IndexFunc(d.Changes, func(c resource.Change) bool { return c.Attribute == "address" }); i >= 0 {
+				t.Fatalf("the address is as declared, and the plan says %v", d.Changes[i])
+			}
+			converge(t, h, KindNIC, wantNIC("ff0", prefix))
+			if d, _, _ = plan(t, h, KindNIC, wantNIC("ff0", prefix)); d.Present[atom] != prefix+" peer "+peer {
+				t.Errorf("adopted as %q", d.Present[atom])
+			}
+			d, _, _ = plan(t, h, KindNIC, wantNIC("ff0", "10.0.7.1/24"))
+			if !slices.ContainsFunc(d.Changes, func(c resource.Change) bool { return c.Atom == atom && c.From == prefix+" peer "+peer && c.To == "" }) {
+				t.Errorf("the plan does not name the peer: %v", d.Changes)
+			}
+			converge(t, h, KindNIC, wantNIC("ff0", "10.0.7.1/24"))
+			snap, err := facts.Gather(t.Context(), h, facts.Connection{})
+			must(t, err)
+			must(t, nic{}.ApplyUndo(t.Context(), h, snap, atom, prefix+" peer "+peer))
+			addrs, err := h.Addrs(t.Context())
+			must(t, err)
+			if !slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Prefix == theirs.Prefix && a.Peer == theirs.Peer }) {
+				t.Errorf("not restored: %v", addrs)
+			}
+			snap, err = facts.Gather(t.Context(), h, facts.Connection{})
+			must(t, err)
+			if c, _ := (nic{}).Undo(snap, atom, ""); c.From != prefix+" peer "+peer {
+				t.Errorf("an undo finds %q", c.From)
+			}
+			must(t, nic{}.ApplyUndo(t.Context(), h, snap, atom, ""))
+		})
 	}
 }
 

@@ -18,8 +18,10 @@ import (
 // NICStatus is a found NIC.
 type NICStatus struct {
 	Link      host.Link
-	Addresses []netip.Prefix    // of global scope, without link-local ones
-	Sysctl    map[string]string // the keys that the spec sets; absent if the host lacks them
+	Addresses []netip.Prefix // of global scope, without link-local ones
+	// Peers are the other ends of the addresses that have one.
+	Peers  map[netip.Prefix]netip.Prefix `json:",omitempty"`
+	Sysctl map[string]string             // the keys that the spec sets; absent if the host lacks them
 }
 
 type nic struct{}
@@ -110,12 +112,15 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, but the kernel removes IPv6 from %s if its MTU is below %d",
 			mtu, l.Name, smallestIPv6MTU)
 	}
-	got := &NICStatus{Link: *l, Sysctl: map[string]string{}}
+	got := &NICStatus{Link: *l, Sysctl: map[string]string{}, Peers: map[netip.Prefix]netip.Prefix{}}
 	for _, a := range snap.Addrs {
 		// Only IPv6 link-local addresses are automatic; somebody set an address in 169.254.0.0/16 of global scope.
 		automatic := a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
 		if a.Index == l.Index && a.Scope == 0 && !automatic {
 			got.Addresses = append(got.Addresses, a.Prefix)
+			if a.Peer.IsValid() {
+				got.Peers[a.Prefix] = a.Peer
+			}
 		}
 		if a.Index == l.Index && a.DADFailed && slices.Contains(want.Addresses, a.Prefix) {
 			return nil,
@@ -149,7 +154,7 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 func (nic) Stable(got *NICStatus) any {
 	l := got.Link
 	l.Carrier, l.OperState, l.SpeedMbps = false, "", 0
-	return NICStatus{Link: l, Addresses: got.Addresses, Sysctl: got.Sysctl}
+	return NICStatus{Link: l, Addresses: got.Addresses, Peers: got.Peers, Sysctl: got.Sysctl}
 }
 
 // Diff compares attribute by attribute. An MTU that brings IPv6 back comes before the sysctls of IPv6.
@@ -191,7 +196,7 @@ func (nic) Present(want NICSpec, got *NICStatus) map[resource.Atom]string {
 		}
 	}
 	for _, p := range want.Addresses {
-		out[nicAtom(got.Link.Name, "address", p.String())] = p.String()
+		out[nicAtom(got.Link.Name, "address", p.String())] = got.address(p).String()
 	}
 	return out
 }
@@ -212,19 +217,22 @@ func diffAddresses(want NICSpec, got *NICStatus) (out []resource.Change) {
 	}
 	for _, p := range want.Addresses {
 		if !slices.Contains(got.Addresses, p) {
-			out = append(out, addressChange(got.Link, p, true))
+			out = append(out, addressChange(got.Link, host.Addr{Prefix: p}, true))
 		}
 	}
 	for _, p := range got.Addresses {
 		if !slices.Contains(want.Addresses, p) {
-			out = append(out, addressChange(got.Link, p, false))
+			out = append(out, addressChange(got.Link, got.address(p), false))
 		}
 	}
 	return out
 }
 
-func addressChange(l host.Link, p netip.Prefix, add bool) resource.Change {
-	c := resource.Change{Attribute: "address", From: p.String(), Address: p.Addr(), Atom: nicAtom(l.Name, "address", p.String())}
+// address is the found address of the prefix, with its other end.
+func (s *NICStatus) address(p netip.Prefix) host.Addr { return host.Addr{Prefix: p, Peer: s.Peers[p]} }
+
+func addressChange(l host.Link, a host.Addr, add bool) resource.Change {
+	c := resource.Change{Attribute: "address", From: a.String(), Address: a.Prefix.Addr(), Atom: nicAtom(l.Name, "address", a.Prefix.String())}
 	if add {
 		c.From, c.To = "", c.From
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
@@ -41,7 +42,7 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	if err != nil {
 		return err
 	}
-	if err := changeAddresses(ctx, h, l.Index, adds, removes); err != nil {
+	if err := changeAddresses(ctx, h, *l, adds, removes); err != nil {
 		return err
 	}
 	if err := restoreAddresses(ctx, h, l.Index, want); err != nil {
@@ -50,19 +51,19 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	return awaitDAD(ctx, h, l, want)
 }
 
-func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, err error) {
+func addressChanges(changes []resource.Change) (adds, removes []host.Addr, err error) {
 	for _, c := range changes {
 		if c.Attribute != "address" {
 			continue
 		}
-		p, err := netip.ParsePrefix(c.From + c.To) // one of them is empty
+		a, err := host.ParseAddr(c.From + c.To) // one of them is empty
 		if err != nil {
 			return nil, nil, err
 		}
 		if c.To != "" {
-			adds = append(adds, p)
+			adds = append(adds, a)
 		} else {
-			removes = append(removes, p)
+			removes = append(removes, a)
 		}
 	}
 	return adds, removes, nil
@@ -70,47 +71,60 @@ func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, er
 
 // changeAddresses adds before it removes, except for an IPv6 address whose prefix length changes: the kernel
 // allows an IPv6 address only once per device, whatever its prefix (ipv6_add_addr in net/ipv6/addrconf.c), and
-// refuses the second with EEXIST. The kernel removes secondary addresses with their primary one;
-// changeAddresses skips their removal, and restores those that are still wanted.
-func changeAddresses(ctx context.Context, h host.Host, index int, adds, removes []netip.Prefix) error {
-	for _, p := range adds {
-		same := func(r netip.Prefix) bool { return r.Addr().Is6() && r.Addr() == p.Addr() }
+// refuses the second with EEXIST.
+func changeAddresses(ctx context.Context, h host.Host, l host.Link, adds, removes []host.Addr) error {
+	for _, a := range adds {
+		same := func(r host.Addr) bool { return r.Prefix.Addr().Is6() && r.Prefix.Addr() == a.Prefix.Addr() }
 		if i := slices.IndexFunc(removes, same); i >= 0 {
-			if err := h.DelAddr(index, removes[i]); err != nil {
+			if err := removeAddress(ctx, h, l.Index, removes[i].Prefix); err != nil {
 				return err
 			}
 		}
-		if err := h.AddAddr(index, p); err != nil {
-			return err
-		}
-	}
-	before, err := h.Addrs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range removes {
-		addrs, err := h.Addrs(ctx)
-		if err != nil {
-			return err
-		}
-		if !stands(addrs, index, p) {
-			continue // gone with its primary
-		}
-		if err := h.DelAddr(index, p); err != nil {
+		a.Index = l.Index
+		if err := h.AddAddr(a); err != nil {
 			return err
 		}
 	}
 	if len(removes) == 0 {
 		return nil
 	}
-	after, err := h.Addrs(ctx)
+	return promoting(ctx, h, l, func() error {
+		for _, r := range removes {
+			if err := removeAddress(ctx, h, l.Index, r.Prefix); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// promoting calls remove while the kernel promotes the secondary addresses of an IPv4 address that goes. Otherwise it removes them, too
+// (__inet_del_ifa in net/ipv4/devinet.c), and with the last one all IPv4 routes of the device, whoever added them (fib_disable_ip in
+// net/ipv4/fib_frontend.c).
+func promoting(ctx context.Context, h host.Host, l host.Link, remove func() error) error {
+	key := facts.LinkSysctl("ipv4.conf.promote_secondaries", l.Name)
+	was, err := h.Sysctl(ctx, key)
 	if err != nil {
 		return err
 	}
-	for _, a := range before {
-		if a.Index == index && a.Secondary && a.Prefix.Addr().Is4() && !slices.Contains(removes, a.Prefix) &&
-			!stands(after, index, a.Prefix) {
-			if err := h.AddAddr(index, a.Prefix); err != nil {
+	if was == "1" {
+		return remove()
+	}
+	if err := h.SetSysctl(key, "1"); err != nil {
+		return err
+	}
+	return errors.Join(remove(), h.SetSysctl(key, was))
+}
+
+// removeAddress removes the addresses of the prefix, with whatever other ends. It is not an error if there is none.
+func removeAddress(ctx context.Context, h host.Host, index int, p netip.Prefix) error {
+	addrs, err := h.Addrs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if a.Index == index && a.Prefix == p {
+			if err := h.DelAddr(a); err != nil {
 				return err
 			}
 		}
@@ -122,9 +136,7 @@ func stands(addrs []host.Addr, index int, p netip.Prefix) bool {
 	return slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Index == index && a.Prefix == p })
 }
 
-// restoreAddresses adds wanted addresses that are gone: the kernel removes the secondaries of a primary IPv4
-// address with it unless promote_secondaries is set (net/ipv4/devinet.c, __inet_del_ifa), and an MTU below 1280
-// removes all IPv6 addresses.
+// restoreAddresses adds wanted addresses that are gone: an MTU below 1280 removes all IPv6 addresses.
 func restoreAddresses(ctx context.Context, h host.Host, index int, want NICSpec) error {
 	if !want.AddressesSet {
 		return nil
@@ -135,7 +147,7 @@ func restoreAddresses(ctx context.Context, h host.Host, index int, want NICSpec)
 	}
 	for _, p := range want.Addresses {
 		if !stands(addrs, index, p) {
-			if err := h.AddAddr(index, p); err != nil {
+			if err := h.AddAddr(host.Addr{Index: index, Prefix: p}); err != nil {
 				return err
 			}
 		}

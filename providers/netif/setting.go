@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -83,20 +84,21 @@ var settings = []setting{
 	{
 		attribute: "address",
 		live: func(snap *facts.Snapshot, l host.Link, key string) string {
-			if slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && a.Prefix.String() == key }) {
-				return key
+			i := slices.IndexFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && a.Prefix.String() == key })
+			if i < 0 {
+				return ""
 			}
-			return ""
+			return snap.Addrs[i].String()
 		},
 		set: func(ctx context.Context, h host.Host, l host.Link, key, to string) error {
-			p, err := netip.ParsePrefix(key)
+			a, err := host.ParseAddr(cmp.Or(to, key))
 			if err != nil {
 				return err
 			}
 			if to == "" {
-				return changeAddresses(ctx, h, l.Index, nil, []netip.Prefix{p})
+				return changeAddresses(ctx, h, l, nil, []host.Addr{a})
 			}
-			return changeAddresses(ctx, h, l.Index, []netip.Prefix{p}, nil)
+			return changeAddresses(ctx, h, l, []host.Addr{a}, nil)
 		},
 		// A block with addresses claims every address of the NIC.
 		declared: func(want NICSpec, key string) (string, bool) { return key, want.AddressesSet },
