@@ -66,6 +66,8 @@ type Options struct {
 	IncludeManagement bool
 	// Send says which ports send; nil: all.
 	Send func(Port) bool
+	// LeaveAlone says of ports that are down, by host and netdev, why they are not set up.
+	LeaveAlone map[string]map[string]string
 }
 
 // Plan chooses the Ethernet ports of the hosts. Virtual devices are left out; in a lab, whose cables are veths, veths are ports.
@@ -103,7 +105,7 @@ func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
 				p.Over = over.Name
 			}
 			if p.State == Down {
-				p.LeftAlone = leftAlone(p, l, snap)
+				p.LeftAlone = cmp.Or(leftAlone(p, l, snap), o.LeaveAlone[name][l.Name])
 				p.Raisable = p.LeftAlone == ""
 			}
 			s.Ports = append(s.Ports, p)

@@ -242,6 +242,12 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	if strings.Contains(a.out+a.err, "sets up mgmt0") {
 		t.Error("the management path is raised")
 	}
+	if strings.Contains(a.out+a.err, "warning") {
+		t.Errorf("a search without changes of others warns:\n%s", a.err)
+	}
+	if shown := try(t, state, "show", "-lab", fabric); strings.Contains(shown.out, "discover-ports") {
+		t.Errorf("the search is shown after its end:\n%s", shown.out)
+	}
 	if after := now(); after != before {
 		t.Errorf("it left\n%s\nwhere there was\n%s", after, before)
 	}
@@ -256,7 +262,7 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 		t.Errorf("import left\n%s\nwhere there was\n%s", after, before)
 	}
 
-	// A fabric has set a port down: it stays down, and nothing else is set up.
+	// A fabric has set a port down: it stays down, and the others are set up.
 	inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "up")
 	down := filepath.Join(t.TempDir(), "down.hcl")
 	text := strings.Replace(raisable, `netdev = "eth1" }`, `
@@ -270,19 +276,27 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	}
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-exclude=b", down).want(t, 0)
 	owned := now()
-	try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric).want(t, 1, "nothing was changed: host a: ")
+	held := try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric)
+	held.want(t, 0, "a:eth1: down, and not set up with -raise: nic eth1 state is owned by fabric \"raisable\" on this host", "✓ a:eth2 – b:eth1\n")
+	if strings.Contains(held.out+held.err, "a sets up eth1") {
+		t.Errorf("it promises a port that it leaves alone:\n%s", held.err)
+	}
 	if after := now(); after != owned {
 		t.Errorf("it changed\n%s\nto\n%s", owned, after)
 	}
 	try(t, state, "destroy", "-lab", "-auto-approve", "-exclude=b", down).want(t, 0)
 	inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "down")
 
-	die := exec.Command(bin, "discover", "-lab", "-raise", "-listen=3m", fabric)
-	die.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
-	if err := die.Start(); err != nil {
-		t.Fatal(err)
+	start := func(listen string) (*exec.Cmd, *bytes.Buffer) {
+		t.Helper()
+		c, said := exec.Command(bin, "discover", "-lab", "-raise", "-listen="+listen, fabric), &bytes.Buffer{}
+		c.Env, c.Stdout, c.Stderr = append(os.Environ(), "XDG_STATE_HOME="+state), said, said
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		return c, said
 	}
-	t.Cleanup(func() { _ = die.Process.Kill(); _ = die.Wait() })
 	wait := func(what string, is func() bool) {
 		t.Helper()
 		for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Second) {
@@ -291,12 +305,31 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 			}
 		}
 	}
-	wait("up", func() bool {
+	raised := func() bool {
 		return strings.Contains(inside(t, state, fabric, "b", "ip", "-br", "link", "show", "eth2"), " UP ")
-	})
+	}
+	meets, said := start("6s")
+	wait("up", raised)
+	inside(t, state, fabric, "b", "sh", "-c", "ip link set eth2 mtu 3000; ip addr add 10.99.0.1/24 dev eth2")
+	if err := meets.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"b: nic eth2: overwritten, though fabricform had not set it: mtu 3000 → 1500", "b: nic eth2: address 10.99.0.1/24 was added by someone else since, and is kept"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	inside(t, state, fabric, "b", "ip", "addr", "del", "10.99.0.1/24", "dev", "eth2")
+	if after := now(); after != before {
+		t.Errorf("it left\n%s\nwhere there was\n%s", after, before)
+	}
+
+	die, _ := start("3m")
+	wait("up", raised)
 	try(t, state, "pending", "-lab", fabric).want(t, 0, "discover-ports")
 	inside(t, state, fabric, "b", "ip", "link", "set", "eth2", "down")
 	try(t, state, "discover", "-lab", "-raise", "-listen=1s", fabric).want(t, 8, "another transaction is open: host b: ")
+	try(t, state, "import", "-lab", "-listen=1s", "-out", filepath.Join(t.TempDir(), "meanwhile"), fabric).want(t, 8, "another search has set ports up")
 	_ = die.Process.Kill()
 	wait("down again after the client was killed", func() bool { return now() == before })
 }

@@ -38,7 +38,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	t.Run("what is not as declared any more is not confirmed", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		inside(t, state, pair, "b", "ip", "link", "set", "ens19f1np1", "mtu", "1400")
-		try(t, state, "confirm", "-lab", pair).want(t, 6, "mtu is 1400", "a  reverted: the changes were made, but did not stay", "b  reverted: the changes were made, but did not stay", "overwritten, though the apply had not set it: mtu 1400 → 1500")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "mtu is 1400", "a  reverted: the changes were made, but did not stay", "b  reverted: the changes were made, but did not stay", "overwritten, though fabricform had not set it: mtu 1400 → 1500")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {

@@ -15,9 +15,18 @@ func ofOthers(host string, kept, overwritten []resource.Change) (out []string) {
 		out = append(out, host+": "+c.Atom.Owner()+": "+byOthers(c))
 	}
 	for _, c := range overwritten {
-		out = append(out, host+": "+c.Atom.Owner()+": overwritten, though the apply had not set it: "+fromTo(c))
+		out = append(out, host+": "+c.Atom.Owner()+": overwritten, though fabricform had not set it: "+fromTo(c))
 	}
 	return out
+}
+
+// Others warns of what a revert did with the changes of others.
+func (p *Printer) Others(list []apply.Others) {
+	for _, o := range list {
+		for _, l := range ofOthers(o.Host, o.Kept, o.Overwritten) {
+			p.Linef("warning: %s", l)
+		}
+	}
 }
 
 func fromTo(c resource.Change) string {

@@ -37,6 +37,9 @@ func (p *Printer) Show(s apply.HostFacts) {
 		p.Linef("  %s %s", p.warn("!"), finding)
 	}
 	for _, r := range s.Records {
+		if r.Fabric == apply.RaisedBy && len(r.Atoms) == 0 {
+			continue // a search has ended
+		}
 		last := ""
 		if n := len(r.History); n > 0 {
 			last = fmt.Sprintf(", last %s by %s", r.History[n-1].Time.Local().Format("2006-01-02 15:04"), r.History[n-1].Who)

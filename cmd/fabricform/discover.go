@@ -206,37 +206,45 @@ func oneMachine(snaps map[string]*facts.Snapshot) error {
 // discover finds out the cables. Ports that are down take part if the operator agrees to set them up for the run.
 func (a *app) discover(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, d finding) (*cabling.Report, error) {
 	down := cabling.Plan(snaps, d.options).Raisable()
-	raise, err := a.mayRaise(ctx, down, d)
-	if err != nil || !raise {
-		if err != nil {
-			return nil, err
-		}
+	if len(down) == 0 || ctx.Err() != nil || !d.raise && !a.asks() {
+		return a.listen(ctx, s, cabling.Plan(snaps, d.options), d)
+	}
+	r, ending, err := apply.PlanRaise(ctx, s, down)
+	if err != nil {
+		return nil, &exit{code: exitCode(ending), err: err}
+	}
+	d.options.LeaveAlone = r.LeftAlone
+	if raise, err := a.mayRaise(ctx, r.Ports, d); err != nil {
+		return nil, err
+	} else if !raise {
 		return a.listen(ctx, s, cabling.Plan(snaps, d.options), d)
 	}
 	var report *cabling.Report
-	ending, err := apply.Raise(ctx, s, down, a.events(true), func(ctx context.Context) (err error) {
-		survey, err := a.awaitCarriers(ctx, s, snaps, down, d)
+	others, ending, err := apply.Raise(ctx, s, r, a.events(true), func(ctx context.Context) (err error) {
+		survey, err := a.awaitCarriers(ctx, s, snaps, r.Ports, d)
 		if err == nil {
 			report, err = a.listen(ctx, s, survey, d)
 		}
 		return err
 	})
+	a.err.Others(others)
 	if err != nil {
 		return nil, &exit{code: exitCode(ending), err: err}
 	}
-	for _, host := range slices.Sorted(maps.Keys(down)) {
-		for _, netdev := range down[host] {
+	for _, host := range slices.Sorted(maps.Keys(r.Ports)) {
+		for _, netdev := range r.Ports[host] {
 			report.Raised = append(report.Raised, cabling.Port{Host: host, Netdev: netdev})
 		}
 	}
 	return report, nil
 }
 
-// mayRaise shows the ports that are down, and asks whether they may be set up. Without a terminal, and for JSON, it never assumes yes: -raise says
-// so. Only an interrupt is an error.
+// asks reports whether there is somebody to ask whether ports may be set up. Without a terminal, and for JSON, -raise says so.
+func (a *app) asks() bool { return !a.asJSON && term.IsTerminal(int(os.Stdin.Fd())) }
+
+// mayRaise shows the ports that are down, and asks whether they may be set up. Only an interrupt is an error.
 func (a *app) mayRaise(ctx context.Context, down map[string][]string, d finding) (bool, error) {
-	terminal := !a.asJSON && term.IsTerminal(int(os.Stdin.Fd()))
-	if len(down) == 0 || ctx.Err() != nil || !d.raise && !terminal {
+	if len(down) == 0 {
 		return false, nil
 	}
 	verb := "sets up"
@@ -253,6 +261,9 @@ func (a *app) mayRaise(ctx context.Context, down map[string][]string, d finding)
 	err := a.events(false).answer(os.Stdin)
 	if ctx.Err() != nil {
 		return false, err
+	}
+	if err != nil {
+		a.err.Linef("No port is set up: the answer was not \"yes\".")
 	}
 	return err == nil, nil
 }

@@ -163,6 +163,9 @@ func (a *app) importHosts(ctx context.Context, s *apply.Session, snaps map[strin
 		mu.Lock()
 		defer mu.Unlock()
 		for _, name := range r.Owners {
+			if name == apply.RaisedBy {
+				return &exit{code: exitHeld, err: fmt.Errorf("host %s: another search has set ports up, which would be imported as up: try again when it has ended", h.Name)}
+			}
 			owners[name] = true
 		}
 		out = append(out, draft.Host{Asked: h.Name, Address: h.Address, User: h.SSH.User, Model: r.Host, Remarks: r.Remarks})
