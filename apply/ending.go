@@ -27,18 +27,20 @@ const (
 
 // Report is the full account of one run.
 type Report struct {
-	Command  string                     `json:"command"`
-	Fabric   string                     `json:"fabric"`
-	Source   string                     `json:"source"` // commit and digest of the files
-	Build    string                     `json:"build"`
-	Who      string                     `json:"who"`
-	Started  time.Time                  `json:"started"`
-	Ended    time.Time                  `json:"ended"`
-	Plan     *planner.Plan              `json:"plan,omitempty"`
-	Outcomes []HostOutcome              `json:"outcomes,omitempty"`
-	Results  []validators.Result        `json:"results,omitempty"`
-	Before   map[string]*facts.Snapshot `json:"before,omitempty"` // facts by host
-	After    map[string]*facts.Snapshot `json:"after,omitempty"`
+	Command  string        `json:"command"`
+	Fabric   string        `json:"fabric"`
+	Source   string        `json:"source"` // commit and digest of the files
+	Build    string        `json:"build"`
+	Who      string        `json:"who"`
+	Started  time.Time     `json:"started"`
+	Ended    time.Time     `json:"ended"`
+	Plan     *planner.Plan `json:"plan,omitempty"`
+	Outcomes []HostOutcome `json:"outcomes,omitempty"`
+	// Adopted is how many values the record of each host adopted.
+	Adopted map[string]int             `json:"adopted,omitempty"`
+	Results []validators.Result        `json:"results,omitempty"`
+	Before  map[string]*facts.Snapshot `json:"before,omitempty"` // facts by host
+	After   map[string]*facts.Snapshot `json:"after,omitempty"`
 
 	Ending Ending `json:"-"`
 	Err    error  `json:"-"` // why the run failed, unless the events have reported it

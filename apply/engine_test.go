@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -939,10 +940,26 @@ func TestAnApplyAdoptsBeforeItChanges(t *testing.T) {
 				}
 			}
 		}
+		if want := "note: ✓ a, b: 1 value each adopted, as before the first apply"; !slices.Contains(y.heard.lines, want) {
+			t.Errorf("it does not say what is adopted: %q", y.heard.lines)
+		}
+		for name, want := range map[string][2]int{"a": {1, 1}, "b": {0, 1}} {
+			if h := y.hosts[name].history; len(h) != 1 || [2]int{h[0].Changes, h[0].Adopted} != want {
+				t.Errorf("host %s has the history %+v", name, h)
+			}
+		}
+		y = newToys(t)
+		y.found, y.hosts["a"].value, y.hosts["b"].value = true, "2", "2"
+		if r := y.run(t.Context(), Options{}); r.Ending != Done || !maps.Equal(r.Adopted, map[string]int{"a": 1, "b": 1}) {
+			t.Errorf("an apply that only adopts: %v, %v, %v", r.Ending, r.Err, r.Adopted)
+		}
 		y = newToys(t)
 		y.found, y.hosts["a"].fails["act"] = true, errors.New("no")
 		if r := y.run(t.Context(), Options{}); r.Ending != RolledBack {
 			t.Fatal(r.Ending, r.Err)
+		}
+		if strings.Contains(strings.Join(y.heard.lines, "\n"), "adopted") {
+			t.Errorf("an apply that was rolled back adopts: %q", y.heard.lines)
 		}
 		if h := y.hosts["a"]; len(h.adopts) != 2 || len(h.adopts[0]) != 1 || h.adopts[1] != nil {
 			t.Errorf("host a, which was rolled back, was to adopt %v", h.adopts)

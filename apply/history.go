@@ -11,7 +11,7 @@ import (
 type Applied struct {
 	resource.HistoryEntry
 	Hosts  []string
-	Total  int // changes on all hosts
+	Total  int // changes on all hosts; Adopted is that of values, too
 	Others []Others
 }
 
@@ -42,10 +42,12 @@ func (s *Session) History() []Applied {
 				key.time = times[key]
 				if byRun[key] == nil {
 					byRun[key] = &Applied{HistoryEntry: e}
+					byRun[key].Adopted = 0
 				}
 				a := byRun[key]
 				a.Hosts = append(a.Hosts, host)
 				a.Total += e.Changes
+				a.Adopted += e.Adopted
 				if e.Failed != "" {
 					a.Failed = host + ": " + e.Failed
 				}

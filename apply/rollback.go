@@ -225,7 +225,7 @@ func checkNotPruned(t *committedTx, fabric string, reported map[string][]calls.T
 			first := slices.IndexFunc(rec.History, held)
 			for n, e := range slices.Backward(rec.History) {
 				_, applied := rec.Applied(e.Plan)
-				if rec.Fabric != fabric || e.Reverts() || !applied || held(e) || len(kept) == 0 || first >= 0 && n > first ||
+				if rec.Fabric != fabric || e.Reverts() || e.OnlyAdopts() || !applied || held(e) || len(kept) == 0 || first >= 0 && n > first ||
 					first < 0 && e.Time.After(kept[0].Since) {
 					continue
 				}

@@ -94,3 +94,15 @@ func TestARollbackThatEndsWhatWasOpenLeavesOlderOnesAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestAnApplyThatOnlyAdoptedIsNotRolledBack: it has no backup, and needs none.
+func TestAnApplyThatOnlyAdoptedIsNotRolledBack(t *testing.T) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	reported := map[string][]calls.TxInfo{"a": {{Fabric: "f", Plan: "2", State: checkpoint.Committed, Since: began}}}
+	for _, first := range []resource.HistoryEntry{{Plan: "1", Time: began, Adopted: 3}, {Plan: "1", Time: began, Adopted: 3, Changes: 1}} {
+		records := map[string][]resource.Record{"a": {{Fabric: "f", History: []resource.HistoryEntry{first, {Plan: "2", Changes: 1, Time: began}}}}}
+		if err := checkNotPruned(nil, "f", reported, records); (err != nil) != (first.Changes > 0) {
+			t.Errorf("after an apply with %d changes: %v", first.Changes, err)
+		}
+	}
+}

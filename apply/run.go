@@ -191,6 +191,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
 	r.e.Walk(r.report.Outcomes)
 	r.noteMoved()
+	r.noteAdopted()
 	if ending = max(ending, changed); err != nil || changed != Done || r.open {
 		return ending, err
 	}
@@ -301,6 +302,9 @@ func (r *run) enrol(ctx context.Context) error {
 			e.Failed = err.Error()
 		}
 		m := more[h.Host]
+		if r.report.Adopted[h.Host] == 0 {
+			e.Adopted = len(m.Adopt)
+		}
 		m.Entry = &e
 		more[h.Host] = m
 		if !slices.Contains(hosts, h.Host) {
@@ -320,7 +324,43 @@ func (r *run) enrol(ctx context.Context) error {
 			}
 		}
 	}
-	return r.s.Enrol(ctx, r.p, hosts, more)
+	for _, host := range hosts {
+		if m := more[host]; m.Adopt != nil && m.Entry == nil && r.report.Adopted[host] == 0 {
+			e := r.s.entry(r.report.Command, r.id)
+			e.Adopted, m.Entry = len(m.Adopt), &e
+			more[host] = m
+		}
+	}
+	if err := r.s.Enrol(ctx, r.p, hosts, more); err != nil {
+		return err
+	}
+	for _, host := range hosts {
+		if n := len(more[host].Adopt); n > 0 {
+			if r.report.Adopted == nil {
+				r.report.Adopted = map[string]int{}
+			}
+			r.report.Adopted[host] = n
+		}
+	}
+	return nil
+}
+
+// noteAdopted says how many values the hosts' records have adopted.
+func (r *run) noteAdopted() {
+	hosts := map[int][]string{}
+	for host, n := range r.report.Adopted {
+		hosts[n] = append(hosts[n], host)
+	}
+	for _, n := range slices.Sorted(maps.Keys(hosts)) {
+		values := "1 value"
+		if n > 1 {
+			values = fmt.Sprintf("%d values", n)
+		}
+		if len(hosts[n]) > 1 {
+			values += " each"
+		}
+		r.e.Note("✓ %s: %s adopted, as before the first apply", planner.Names(hosts[n]), values)
+	}
 }
 
 // adopts returns the values that the hosts' records adopt, by host; none if a host has reverted, because the apply has then failed.

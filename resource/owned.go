@@ -87,8 +87,10 @@ type HistoryEntry struct {
 	Build   string    `json:"build"`
 	Boot    string    `json:"boot,omitempty"` // the host's boot ID when the entry was written
 	Changes int       `json:"changes"`        // on this host
-	Why     string    `json:"why,omitempty"`  // the reason of a revert
-	Failed  string    `json:"failed,omitempty"`
+	// Adopted is how many values the record adopted.
+	Adopted int    `json:"adopted,omitempty"`
+	Why     string `json:"why,omitempty"` // the reason of a revert
+	Failed  string `json:"failed,omitempty"`
 	// Kept and Overwritten are what a revert did with the changes of others.
 	Kept        []Change `json:"kept,omitempty"`
 	Overwritten []Change `json:"overwritten,omitempty"`
@@ -105,6 +107,9 @@ const (
 func (e HistoryEntry) Reverts() bool {
 	return e.Command == RollbackCommand || e.Command == RevertCommand
 }
+
+// OnlyAdopts reports whether the host was not changed, so that there is nothing to roll back.
+func (e HistoryEntry) OnlyAdopts() bool { return e.Changes == 0 && e.Adopted > 0 }
 
 // Applied finds the entry of a plan whose changes were made, and were not rolled back since.
 func (r *Record) Applied(plan string) (last HistoryEntry, ok bool) {

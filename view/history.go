@@ -68,7 +68,11 @@ func (p *Printer) History(list []apply.Applied, unreachable map[string]string) {
 		if a.Failed != "" {
 			symbol = p.bad("✗")
 		}
-		p.Linef("%s %s  %-8s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, Count(a.Total, "change"),
+		what := Count(a.Total, "change")
+		if a.Adopted > 0 {
+			what += ", " + Count(a.Adopted, "value") + " adopted"
+		}
+		p.Linef("%s %s  %-8s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, what,
 			planner.Names(a.Hosts), p.dim(about(a.HistoryEntry)))
 		for _, o := range a.Others {
 			for _, l := range ofOthers(o.Host, o.Kept, o.Overwritten) {

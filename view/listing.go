@@ -23,7 +23,8 @@ type Run struct {
 	Plan    string    `json:"plan"`
 	Source  string    `json:"source,omitempty"`
 	Build   string    `json:"build"`
-	Changes int       `json:"changes"` // on all hosts
+	Changes int       `json:"changes"`           // on all hosts
+	Adopted int       `json:"adopted,omitempty"` // values, on all hosts
 	Hosts   []string  `json:"hosts"`
 	Why     string    `json:"why,omitempty"`
 	Failed  string    `json:"failed,omitempty"`
@@ -41,7 +42,7 @@ type Others struct {
 func (p *Printer) HistoryJSON(fabric string, list []apply.Applied, unreachable map[string]string) error {
 	out := HistoryList{Fabric: fabric, Runs: []Run{}, Unreachable: unreachable}
 	for _, a := range list {
-		r := Run{Time: a.Time, Command: a.Command, Who: a.Who, Plan: a.Plan, Source: a.Source, Build: a.Build, Changes: a.Total,
+		r := Run{Time: a.Time, Command: a.Command, Who: a.Who, Plan: a.Plan, Source: a.Source, Build: a.Build, Changes: a.Total, Adopted: a.Adopted,
 			Hosts: a.Hosts, Why: a.Why, Failed: a.Failed}
 		for _, o := range a.Others {
 			r.Others = append(r.Others, Others(o))
