@@ -315,8 +315,9 @@ find /etc -xdev -type f -exec cksum {} + 2>/dev/null | sort | cksum`
 	if !strings.HasPrefix(inside(t, state, bare, "a", "sh", "-c", "ls /var/lib/fabricform; echo none"), "none") {
 		t.Error("import or plan has written a record")
 	}
-	run("apply", "-auto-approve", "-no-verify").want(t, 0, "No changes")
+	run("apply", "-auto-approve", "-no-verify").want(t, 0, "No changes", "✓ a, b: ", " values each adopted, as before the first apply")
 	asBefore("adopted")
+	run("history").want(t, 0, "apply    0 changes, ", " values adopted on a, b")
 	again := run("plan", "-detailed-exitcode")
 	again.want(t, 0, "No changes")
 	if strings.Contains(again.out, "adopted") {

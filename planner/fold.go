@@ -32,7 +32,7 @@ type GroupAction struct {
 	Name    string
 	Changes []GroupChange
 	Kept    []resource.Change
-	Adopted []string // the attributes of Action.Adopted: the values differ from host to host
+	Adopted []string // what Action.Adopted has: whole attributes, if all hosts have the same, or else their first words
 	Worst   resource.Disruption
 }
 
@@ -73,7 +73,7 @@ func (p *Plan) Groups() []Group {
 func shape(actions []Action) string {
 	var b strings.Builder
 	for _, a := range actions {
-		fmt.Fprintf(&b, "%s %s %s %v %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Kept, a.adopted(), a.Touches != "")
+		fmt.Fprintf(&b, "%s %s %s %v %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Kept, firstWords(a.adopted()), a.Touches != "")
 		for _, c := range a.Changes {
 			attribute, _, _ := strings.Cut(c.Attribute, " ")
 			fmt.Fprintf(&b, " %s %t %t %t %d\n", attribute, c.From == "", c.To == "", c.Drift, c.Disruption)
@@ -85,8 +85,18 @@ func shape(actions []Action) string {
 // adopted returns the attributes of Adopted, each once.
 func (a Action) adopted() (out []string) {
 	for _, c := range a.Adopted {
-		if attribute, _, _ := strings.Cut(c.Attribute, " "); !slices.Contains(out, attribute) {
-			out = append(out, attribute)
+		if !slices.Contains(out, c.Attribute) {
+			out = append(out, c.Attribute)
+		}
+	}
+	return out
+}
+
+// firstWords returns the first words of attributes, each once: further ones differ from host to host.
+func firstWords(attributes []string) (out []string) {
+	for _, a := range attributes {
+		if word, _, _ := strings.Cut(a, " "); !slices.Contains(out, word) {
+			out = append(out, word)
 		}
 	}
 	return out
@@ -104,6 +114,9 @@ func fold(hosts []*HostPlan) Group {
 	}
 	for i, a := range hosts[0].Actions {
 		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Kept: a.Kept, Adopted: a.adopted(), Worst: a.Disruption()}
+		if slices.ContainsFunc(hosts, func(h *HostPlan) bool { return !slices.Equal(h.Actions[i].adopted(), out.Adopted) }) {
+			out.Adopted = firstWords(out.Adopted)
+		}
 		g.Each += len(a.Changes)
 		for j := range a.Changes {
 			out.Changes = append(out.Changes,

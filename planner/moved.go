@@ -47,6 +47,9 @@ func movedActions(saved, now []Action) []string {
 	}
 	for _, s := range saved {
 		n := find(now, s)
+		if n == nil && s.Op == Keep {
+			continue // it follows from another action, which has changed
+		}
 		if n == nil {
 			out = append(out, fmt.Sprintf("%s.%s: no change is needed any more", s.Resource.Addr.Kind, s.Resource.Addr.Name))
 			continue
@@ -54,8 +57,12 @@ func movedActions(saved, now []Action) []string {
 		out = append(out, movedChanges(s, *n)...)
 	}
 	for _, n := range now {
-		if find(saved, n) == nil {
-			out = append(out, fmt.Sprintf("%s.%s: new difference: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, changesText(n.Changes)))
+		if find(saved, n) == nil && n.Op != Keep {
+			what := changesText(n.Changes)
+			if len(n.Changes) == 0 {
+				what = "values leave the record, and stay as they are"
+			}
+			out = append(out, fmt.Sprintf("%s.%s: new difference: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, what))
 		}
 	}
 	return out

@@ -254,3 +254,71 @@ func TestWhatIsUndoneHasTheNameOfTheFiles(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestAValueThatARecordHasIsNotAdoptedAgain: also if its kind claims nothing.
+func TestAValueThatARecordHasIsNotAdoptedAgain(t *testing.T) {
+	k := ownable()[0]
+	k.Claims = nil
+	k.Plan = func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+		return resource.Difference{Exists: true, Present: map[resource.Atom]string{"k known": "1", "k more": "2"}}, nil
+	}
+	for known, want := range map[resource.Atom]int{"k known": 0, "k other": 1} {
+		h := Make("f", resource.Kinds{k}, []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{res("x", script{})},
+			Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{known: {Earlier: "1", Ours: "1"}})}}}).Hosts[0]
+		if len(h.Adopts) != want {
+			t.Errorf("the record has %s: adopts %v", known, h.Adopts)
+		}
+	}
+}
+
+// TestWhatIsPartlyLeftOutIsNotAdopted: without the NIC of the link that is left out, a file of several NICs is as declared, but the file as a whole
+// is not.
+func TestWhatIsPartlyLeftOutIsNotAdopted(t *testing.T) {
+	nic, file := kinds()[0], kinds()[0]
+	nic.Name, nic.NIC, nic.Device = "nic", true, func(*facts.Snapshot, json.RawMessage) string { return "eth0" }
+	file.Name = "file"
+	file.Without = func(json.RawMessage, []string) json.RawMessage { return json.RawMessage(`"rest"`) }
+	file.Plan = func(_ *facts.Snapshot, spec json.RawMessage) (resource.Difference, error) {
+		d := resource.Difference{Exists: true, Present: map[resource.Atom]string{"file x": "1"}}
+		if string(spec) != `"rest"` {
+			d = resource.Difference{Exists: true, Changes: mtu}
+		}
+		return d, nil
+	}
+	rail := res("rail0", script{Exists: true, Changes: mtu})
+	rail.Addr.Kind = "nic"
+	whole := res("x", script{})
+	whole.Addr.Kind = "file"
+	in := HostInput{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{rail, whole}}
+	h := Make("f", resource.Kinds{nic, file}, []HostInput{in}, LeftOut{Kind: OfLink, Name: "l", Missing: []string{"gone"}, Ends: []resource.Addr{rail.Addr}}).Hosts[0]
+	if len(h.Adopts) != 0 || h.Unchanged != 0 || len(h.LeftOut) != 2 || len(h.Actions) != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestAPlanSaysWhatTheNextBootLoses: adopted values stay, but the files that kept them go with the fabric's.
+func TestAPlanSaysWhatTheNextBootLoses(t *testing.T) {
+	late := ownable()[0]
+	late.Name, late.Stage = "late", resource.StagePersist
+	kinds := append(ownable(), late)
+	kinds[1].Undo = func(_ *facts.Snapshot, a resource.Atom, to string) (resource.Change, string, error) {
+		return a.Change("ours", to), "", nil
+	}
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"old": "2", "new": "3"})
+	adopted, made := resource.Owned{Earlier: "2", Ours: "2"}, resource.Owned{Earlier: "1", Ours: "3"}
+	for name, c := range map[string]struct {
+		atoms map[resource.Atom]resource.Owned
+		says  bool
+	}{
+		"an adopted value, and our file":      {map[resource.Atom]resource.Owned{"k old": adopted, "late file": {Ours: "ours"}}, true},
+		"an adopted value":                    {map[resource.Atom]resource.Owned{"k old": adopted}, false},
+		"a value of ours, and our file":       {map[resource.Atom]resource.Owned{"k new": made, "late file": {Ours: "ours"}}, false},
+		"an adopted value, and a file before": {map[resource.Atom]resource.Owned{"k old": adopted, "late file": {Earlier: "theirs", Ours: "ours"}}, false},
+	} {
+		p := Make("f", kinds, []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", c.atoms)}}})
+		if got := strings.Contains(strings.Join(p.Notes(), ""), "h: the adopted values stay for now"); got != c.says || len(p.Notes()) > 1 {
+			t.Errorf("%s: %q", name, p.Notes())
+		}
+	}
+}

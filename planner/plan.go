@@ -301,6 +301,9 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 		}
 	}
 	out.Notes = append(out.Notes, planning.bystanders()...)
+	if out.losesAtBoot() {
+		out.Notes = append(out.Notes, "the adopted values stay for now, but what sets them at boot is removed: put back what import had you remove from other files, or the next boot loses them")
+	}
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
@@ -314,6 +317,15 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 		}
 	}
 	return out
+}
+
+// losesAtBoot reports whether adopted values stay, and persistent files of ours go.
+func (h *HostPlan) losesAtBoot() bool {
+	adopted := func(a Action) bool { return a.Op == Undo && a.Stage != resource.StagePersist && len(a.Adopted) > 0 }
+	goes := func(a Action) bool {
+		return a.Op == Undo && a.Stage == resource.StagePersist && slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.To == "" })
+	}
+	return slices.ContainsFunc(h.Actions, adopted) && slices.ContainsFunc(h.Actions, goes)
 }
 
 // hostPlanning is a host's plan while its resources are added, each after those that it depends on.

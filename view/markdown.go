@@ -85,7 +85,11 @@ func groupMarkdown(g planner.Group) string {
 		if len(a.Changes) == 0 {
 			symbol = " "
 		}
-		d.WriteString(string(compose("%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)))
+		disruption := " [" + a.Worst.String() + "]"
+		if len(a.Changes) == 0 {
+			disruption = ""
+		}
+		d.WriteString(string(compose("%s %s.%s%s\n", symbol, a.Kind, a.Name, disruption)))
 		for _, c := range a.Changes {
 			switch {
 			case c.From == "":

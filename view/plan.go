@@ -284,7 +284,7 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 		return
 	}
 	if len(a.Changes)+len(a.Kept) == 0 && len(a.Adopted) > 0 {
-		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, left)
+		p.Linef("  %s %s.%s  %s %s", p.dim("·"), a.Kind, a.Name, List(a.Adopted), left)
 		return
 	}
 	symbol, style, word := "~", p.warn, ""
@@ -299,7 +299,11 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 			word = "destroy: restored  "
 		}
 	}
-	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, p.dim("["+a.Worst.String()+"]"))
+	disruption := p.dim("[" + a.Worst.String() + "]")
+	if len(a.Changes) == 0 {
+		disruption = p.dim("nothing to do")
+	}
+	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, disruption)
 	width := 0
 	for _, c := range a.Changes {
 		width = max(width, len(c.Attribute))

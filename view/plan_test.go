@@ -48,8 +48,8 @@ func TestWhatIsAdoptedIsShown(t *testing.T) {
 	for want, plan := range map[string]*planner.Plan{
 		"a, b: adopted by the first apply, because they are as declared already: nic.rail0; destroy leaves them":                                   first,
 		"c: adopted by the first apply, because they are as declared already: nic.n, nic.n, nic.n, nic.n, nic.n, nic.n and 3 more; destroy leaves": first,
-		"· nic.rail0  left: adopted, it was there before\n":                                                                                        last,
-		"· address, mtu left: adopted, it was there before\n":                                                                                      last,
+		"· nic.rail0  address, mtu left: adopted, it was there before\n":                                                                           last,
+		"      · address, mtu left: adopted, it was there before\n":                                                                                last,
 	} {
 		var text bytes.Buffer
 		New(&text).Plan(plan, nil)

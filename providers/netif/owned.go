@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -125,6 +126,17 @@ func findRoute(snap *facts.Snapshot, kind string, a resource.Atom) *host.Route {
 	return nil
 }
 
+// undoes names what an undo removes as plans name what they add: the atom has the numbers of it.
+func undoes(c resource.Change) resource.Change {
+	if c.Atom.Thing() == "rule" {
+		c.Attribute = "rule"
+		return c
+	}
+	dst, _, _ := strings.Cut(c.Atom.Value(), " ")
+	c.Attribute = "route " + dst
+	return c
+}
+
 func liveRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 	if r := findRoute(snap, kind, a); r != nil {
 		return describe(*r, snap)
@@ -178,7 +190,7 @@ func (mainRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 
 // Undo removes the route, also in the place of an earlier one: as we replace no route of others, somebody has removed that one.
 func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, _ string) (resource.Change, string) {
-	return a.Change(p.live(snap, a), ""), guardsRoute(snap, KindRoute, a)
+	return undoes(a.Change(p.live(snap, a), "")), guardsRoute(snap, KindRoute, a)
 }
 
 // ApplyUndo removes the route.
@@ -245,7 +257,7 @@ func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 
 // Undo removes the rule or route, as that of a route of the main table does.
 func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, _ string) (resource.Change, string) {
-	return a.Change(p.live(snap, a), ""), p.touches(snap, a)
+	return undoes(a.Change(p.live(snap, a), "")), p.touches(snap, a)
 }
 
 // ApplyUndo removes the rule or route.

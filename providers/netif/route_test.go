@@ -207,3 +207,27 @@ func TestADeviceThatComesUpIsFenced(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUndoNamesRoutesAndRulesAsPlansDo: not by the numbers of their atoms.
+func TestAnUndoNamesRoutesAndRulesAsPlansDo(t *testing.T) {
+	snap := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0"}},
+		Routes: []host.Route{{Table: 254, Dst: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.0.0.1"), OutIndex: 2, Type: unicast}, {Table: 100, Dst: netip.MustParsePrefix("fd00::/8"), OutIndex: 2, Metric: 50, Type: unicast}},
+		Rules:  []host.Rule{{Priority: 1000, Table: 100, From: netip.MustParsePrefix("10.0.0.1/32"), Family: inet}}}
+	for atom, want := range map[resource.Atom]string{
+		"route 254 0.0.0.0/0 0":                      "route 0.0.0.0/0 via 10.0.0.1 dev eth0",
+		"policy_route 100 fd00::/8 50":               "route fd00::/8 dev eth0 metric 50",
+		"policy_route rule 1000 100 10.0.0.1/32 all": "rule from 10.0.0.1/32 lookup 100 priority 1000",
+		"policy_route rule 7 100 10.0.0.1/32 all":    "rule ",
+		"policy_route 100 10.0.0.0/8 0":              "route 10.0.0.0/8 ",
+	} {
+		var c resource.Change
+		if atom.Kind() == KindRoute {
+			c, _ = mainRoute{}.Undo(snap, atom, "")
+		} else {
+			c, _ = policyRoute{}.Undo(snap, atom, "")
+		}
+		if got := c.Attribute + " " + c.From; got != want || c.To != "" || c.Atom != atom {
+			t.Errorf("%s: %q, want %q", atom, got, want)
+		}
+	}
+}
