@@ -18,6 +18,8 @@ const (
 	tryHosts = "See first whether it runs with NCCL_IB_DISABLE=1: if so, measure between the NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA (ACS). Otherwise " + stands
 	// trySockets is the same for ranks of several hosts that use TCP.
 	trySockets = "See which interfaces NCCL uses (the line NET/Socket : Using), and set NCCL_SOCKET_IFNAME to = followed by the one that reaches all hosts. Then open all TCP ports between the hosts in firewalls, and compare the MTU of both ends and the path (ping -M do -s 8972 for 9000). If that changes nothing, " + stands
+	// inDriver is for processes that stay in spite of a signal.
+	inDriver = "The text says that the processes cannot be killed: then they stand in the driver, which waits for a GPU that no longer answers. Look into dmesg for Xid lines, PCIe errors and hung tasks, update the driver and the GPUs' firmware, and test single pairs of GPUs (p2pBandwidthLatencyTest). "
 	// tryMeet is what keeps ranks that have not met.
 	tryMeet = "See that all ranks have started, with one WORLD_SIZE and different ranks, and that none has ended: NCCL waits for the last. Then whether the hosts reach each other's address there (ip -br address; nc -vz ADDRESS PORT): no firewall, and NCCL_SOCKET_IFNAME set to = followed by the interface that reaches all of them."
 )
@@ -38,6 +40,9 @@ func (l *logged) hanging() {
 		bad := env.Note
 		if l.stuck > 0 {
 			bad = env.Warning
+			if l.unkillable {
+				instead = inDriver + instead
+			}
 			costs = fmt.Sprintf("Line %d tells of a hang. ", l.stuck) + costs
 		} else {
 			costs = "A running job looks the same. " + costs
@@ -79,15 +84,22 @@ var hanging = sync.OnceValue(func() hangWords {
 		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
 		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
+		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
 	}
 })
 
-// tells returns the first line of prose that tells of a hang; 0: none does.
+// tells returns the first line of prose that tells of a hang; 0: none does. A line of NCCL may be quoted in it.
 func tells(text string, skip func(number int) bool) int {
 	number := 0
 	for line := range strings.Lines(text) {
-		if number++; !skip(number) && !anyOf(line, printers) && hangsIn(line) {
+		number++
+		if skip(number) {
+			before, _, quoted := strings.Cut(line, "NCCL INFO ")
+			if line = before; !quoted || !strings.HasSuffix(strings.TrimRight(before, " "), "\"") && !strings.HasSuffix(before, "`") {
+				continue
+			}
+		}
+		if !anyOf(line, printers) && hangsIn(line) {
 			return number
 		}
 	}
@@ -154,12 +166,18 @@ func (s *script) onlyTold(line int, text string) {
 	if strings.Contains(text, "mpirun") {
 		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}
+	if translated().MatchString(text) {
+		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
+	}
 	if name := virtual().FindString(text); name != "" {
 		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
 	}
 	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
 		return
+	}
+	if unkillable().MatchString(text) {
+		tryFirst += inDriver
 	}
 	why, try := "often direct access between GPUs does not work (ACS, the IOMMU, a virtual machine, the driver), or a rank stands elsewhere", tryHost
 	if _, tried := find(append(s.tried, s.sets...), "NCCL_P2P_DISABLE"); tried {
@@ -169,8 +187,18 @@ func (s *script) onlyTold(line int, text string) {
 	if s.job.nodes == 1 {
 		where = "The text tells of a hang of ranks on one host."
 	}
-	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
+	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", tryFirst+try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
+
+// unkillable is a sentence that says that a process stays in spite of a signal.
+var unkillable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`)
+})
+
+// translated is what a text has about addresses that no interface of the hosts has.
+var translated = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bNAT\b|(?i:port[- ]forward|over the internet|through the internet|public ip)`)
+})
 
 // virtual is the name of an interface of containers or virtual machines that NCCL does not leave out by itself.
 var virtual = sync.OnceValue(func() *regexp.Regexp {

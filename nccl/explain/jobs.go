@@ -510,6 +510,19 @@ var ofTCP = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b\d{4,5}\b|firewall|\btcp\b|security group|防火墙`)
 })
 
+// otherNames is a question for interfaces that have other names on other hosts.
+var otherNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different)\b|\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different) (?:nodes?|hosts?|machines?|servers?)\b`)
+})
+
+// namesTold answers a text that asks how to name interfaces that differ between hosts.
+func (s *script) namesTold(number int, line string) {
+	if otherNames().MatchString(line) && !strings.Contains(line, "IFNAME=") {
+		s.say(number, env.Note, "Interfaces with other names on other hosts", "The text speaks of NCCL_SOCKET_IFNAME for single hosts.", "Launchers mostly give all hosts one value; a shell's variables on a host reach the ranks only if they are started from that shell.",
+			"Give all hosts one list with the names of all (NCCL_SOCKET_IFNAME=eth0,eno1: each host takes those that it has) or a common beginning (en), or put the value into /etc/nccl.conf of each host. Gloo and MPI have variables of their own.")
+	}
+}
+
 // portsTold reports prose by which a firewall lets only some ports through: NCCL takes others.
 func (s *script) portsTold(number int, line string) {
 	if at := somePorts().FindString(line); at != "" && ofTCP().MatchString(line) && !strings.Contains(line, "?") {

@@ -37,6 +37,7 @@ type hostLog struct {
 	complete bool            // a communicator with several ranks is complete
 	plugin   string          // for the network, of a library
 	internal int             // line that says that there is none
+	early    bool            // a line has the form of NCCL before 2.4
 	version  string          // of NCCL, if a line of this host says it
 }
 
@@ -82,13 +83,16 @@ func (l *logged) ncclVersion(number int, text string) bool {
 func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	h.setUp(number, m)
 	switch {
-	case strings.HasPrefix(m, "Using network "):
-		h.network, _, _ = strings.Cut(strings.TrimPrefix(m, "Using network "), " ")
+	case strings.HasPrefix(m, "Using network "), strings.HasPrefix(m, "Using internal Network ") /* –2.3.7 */ :
+		h.network, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(m, "Using network "), "Using internal Network "), " ")
 		h.at = number
 	case strings.HasPrefix(m, "NET/IB : No device found") /* all */, strings.HasPrefix(m, "Failed to open libibverbs.so") /* 2.11.4–2.29.7 */, m == "Count not open libibverbs.so.1" /* 2.30.3– */ :
 		h.noIB = number
 	case strings.HasPrefix(m, "NET/IB : Using"):
 		l.usingIB(number, h, m)
+	case strings.HasPrefix(m, "NET/IB: [") /* –2.3.7 */ :
+		l.usingIB(number, h, strings.Replace(m, "] ", "]", 1))
+		h.early = true
 	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"), strings.HasPrefix(m, "NET : Using interface ") /* –2.3 */ :
 		_, rest, _ := strings.Cut(m, "Using ")
 		for field := range strings.FieldsSeq(strings.TrimPrefix(rest, "interface ")) {

@@ -160,8 +160,12 @@ func (l *logged) judge(name string, h *hostLog) {
 	if h.mixed > 0 {
 		l.say(h.mixed, env.Warning, "InfiniBand and RoCE are mixed", fmt.Sprintf("%s uses ports of both kinds.", speaker(name)), "NCCL may connect a port of one kind with one of the other, or send data through the management network: it hangs or fails.", onelink)
 	}
-	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); h.roce && !pinned && l.version.Known() && l.version.Before(choosesGID) {
-		l.say(l.versions[l.version.String()], env.Warning, "NCCL does not choose a GID", fmt.Sprintf("NCCL %s uses GID index 0 unless NCCL_IB_GID_INDEX is set.", l.version), "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
+	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); h.roce && !pinned && (h.early || l.version.Known() && l.version.Before(choosesGID)) {
+		which := "NCCL before 2.4"
+		if l.version.Known() {
+			which = "NCCL " + l.version.String()
+		}
+		l.say(max(l.versions[l.version.String()], h.line), env.Warning, "NCCL does not choose a GID", which+" uses GID index 0 unless NCCL_IB_GID_INDEX is set.", "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
 	}
 	if h.fe80 != "" && l.nodes != 1 {
 		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", h.addressed())

@@ -28,6 +28,7 @@ func (s *script) prose(text string, kind Kind) {
 			}
 			s.cured(number, line)
 			s.portsTold(number, line)
+			s.namesTold(number, line)
 		}
 		if kind == Notes {
 			s.claims(number, line)

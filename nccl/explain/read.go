@@ -260,7 +260,8 @@ func (r *reading) document(name, text string) Kind {
 	l.settings = append(l.settings, s.sets...)
 	told := !script && slices.Contains([]Kind{Log, Commands, Notes, Traceback}, kind)
 	if told {
-		l.stuck = tells(rest.String(), func(number int) bool { return r.classes[number] != other })
+		l.unkillable = unkillable().MatchString(rest.String())
+		l.stuck = tells(text, func(number int) bool { return r.classes[number] != other })
 	}
 	l.finish()
 	if told {

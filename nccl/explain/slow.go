@@ -33,7 +33,7 @@ func (s *script) onlySlow(text string, skip func(number int) bool) {
 		return
 	}
 	tell := slowly()
-	if !tell.ofNCCL.MatchString(text) || !tell.overRDMA.MatchString(text) {
+	if !tell.ofNCCL.MatchString(text) || !tell.overRDMA.MatchString(text) && !hanging().withHosts.MatchString(text) {
 		return
 	}
 	number, line, direct := 0, 0, 0
@@ -57,5 +57,5 @@ func (s *script) onlySlow(text string, skip func(number int) bool) {
 		costs = fmt.Sprintf("Line %d says that GPUDirect RDMA is not there: NCCL then copies data through the host's memory, which often halves the rate, most of all for a GPU and a NIC below one PCI switch. ", direct) + costs
 		instead = "Load nvidia_peermem (drivers from 465 on have it; nv_peer_mem before), or use the open driver's dma-buf. " + instead
 	}
-	s.say(line, env.Warning, "NCCL is slower than expected", "The text tells of a low rate with RDMA, and nothing in it shows why.", costs, instead)
+	s.say(line, env.Warning, "NCCL is slower than expected", "The text tells of a low rate between hosts, and nothing in it shows why.", costs, instead)
 }

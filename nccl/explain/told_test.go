@@ -41,6 +41,18 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"Check it with lsmod | grep nvidia_peermem\n\n" + usesIB, "", "No module"},
 		{"1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536\n    inet 127.0.0.1/8 scope host lo\n    inet X.X.X.X/32 scope global lo\n", "The host's address is on lo", ""},
 		{"1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536\n    inet 127.0.0.1/8 scope host lo\n2: eth0: <BROADCAST,UP,LOWER_UP> mtu 1500\n    inet x.x.x.x/24 scope global eth0\n", "", "is on lo"},
+		{"The test hangs at \"NCCL INFO Launch mode Parallel\" with 4 GPUs.\n", "The job hangs without an error", ""}, // huggingface/accelerate/issues/885
+		{"NCCL hangs on the first all_reduce unless NCCL_P2P_DISABLE=1 is set.\n", "Direct access between GPUs does not work", "shared memory"},
+		{"It succeeds when P2P is disabled with:\n\n```bash\nNCCL_P2P_DISABLE=1\n```\nOtherwise nccl hangs.\n", "Direct access between GPUs does not work", ""}, // local-inference-lab/rtx6kpro/issues/15
+		{"NCCL gets stuck with two GPU instances behind NAT.\n", "a translated address", "of no second host"},                                                   // NVIDIA/nccl/issues/643
+		{"NCCL gets stuck on two GPUs, and kill -9 does not end it.\n", "they stand in the driver", ""},                                                         // NVIDIA/nccl/issues/1160
+		{"NCCL gets stuck on two GPUs.\n", "", "they stand in the driver"},
+		{"How can I give a different NCCL_SOCKET_IFNAME to each node?\n", "NCCL_SOCKET_IFNAME=eth0,eno1", ""}, // hpcaitech/ColossalAI/issues/6261
+		{"Training with nccl is slow on two nodes.\n", "NCCL is slower than expected", ""},                    // kubeflow/trainer/issues/1532
+		{"Training with nccl is slow.\n", "", "NCCL is slower"},
+		{"a:1:2 [0] INFO NET/IB: [0] mlx4_0:2/RoCE \n", "NCCL before 2.4 uses GID index 0", ""}, // v2.3.7-1, pytorch/pytorch/issues/14870
+		{"a:1:2 [0] INFO NET/IB: [0] mlx4_0:2/IB \n", "", "does not choose a GID"},
+		{"a:1:2 [0] INFO Using internal Network Socket\nb:1:2 [0] INFO Using internal Network Socket\n", "Silent fallback to sockets", ""}, // v2.3.7-1
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
