@@ -45,6 +45,15 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"NCCL_NVLS_ENABLE", to("(?:NCCL_)?NVLS_ENABLE", "0"), "NVLink SHARP (NVLS) cannot be set up",
 			"Then multicast over NVSwitch fails, for which Fabric Manager must run (in a virtual machine, that of the host).",
 			"See systemctl status nvidia-fabricmanager and nvidia-smi -q (Fabric: State Completed). The variable goes around it."},
+		{"NCCL_NET_GDR_LEVEL", to("NCCL_NET_GDR_LEVEL", "LOC|0"), "GPUDirect RDMA does not work",
+			"Then what a NIC writes into a GPU's memory does not arrive, or is refused: PCI access control (ACS) or the IOMMU redirects it, the NIC's or the GPU's driver does not fit, or a PCIe bridge between the two does not forward it.",
+			"Compare lspci -vvv (ACSCtl, no ReqRedir+) of all bridges between GPU and NIC, firmware and drivers with a host or a NIC that works, and measure with ib_write_bw --use_cuda. The variable goes through the host's memory, and is slower."},
+		{"NCCL_P2P_LEVEL", to("NCCL_P2P_LEVEL", "LOC|0"), "Direct access between GPUs does not work",
+			"NCCL_P2P_LEVEL=LOC keeps GPUs of one host from direct access, as NCCL_P2P_DISABLE=1 does; it does not change GPUDirect RDMA, for which NCCL_NET_GDR_LEVEL is. What a GPU writes into another one's memory does not arrive: ACS or the IOMMU redirects it, a virtual machine is between them, or a link or GPU is faulty.",
+			"Disable ACS, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows which pair of GPUs fails."},
+		{"", regexp.MustCompile(`(?i)\b(?:amd_iommu=(?:off|pt)|intel_iommu=off|iommu=(?:pt|soft|off)|(?:disabl\w+|turn\w* off|switch\w* off) (?:the )?(?:IOMMU|ACS|VT-d)\b|(?:IOMMU|ACS|VT-d)\b.{0,20}\b(?:disabled|off)\b)`), "Direct access between GPUs does not work",
+			"Then the IOMMU or PCI access control (ACS) had redirected what one GPU or NIC writes to another.",
+			"Keep it off where the host runs no virtual machines: iommu=pt on the kernel's command line, and ACS off in the firmware or by setpci at each boot."},
 		{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
 			"Then memory that CUDA shares by handles cannot be used: an old driver, a container without the rights for it, or a virtual machine.",
 			"Update the driver and NCCL. The variable goes around it."},
@@ -99,7 +108,7 @@ func (s *script) cured(number int, line string) {
 		}
 		costs := c.costs
 		for _, other := range knownCures()[i+1:] {
-			if strings.Contains(line, other.name) {
+			if other.name != "" && strings.Contains(line, other.name) {
 				costs += fmt.Sprintf(" %s stands beside it: each alone shows which of them helps (the other is for: %s).", other.name, strings.ToLower(other.summary[:1])+other.summary[1:])
 				s.helped = append(s.helped, other.name)
 			}

@@ -82,7 +82,7 @@ type hangWords struct {
 var hanging = sync.OnceValue(func() hangWords {
 	return hangWords{
 		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
-		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t)(?: (?:get|be|to|any|a|the))*[ ]$`),
+		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
 		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|多机|两台`),
 	}
@@ -150,8 +150,8 @@ func endsAt(text string) (line int, at, instead string) {
 	return 0, "", ""
 }
 
-// onlyTold reports a hang that a text tells of, if nothing in it shows an error.
-func (s *script) onlyTold(line int, text string) {
+// onlyTold reports a hang that a text tells of, if nothing in it shows an error. hosts is how many hosts a log shows; 0: unknown.
+func (s *script) onlyTold(line, hosts int, text string) {
 	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error || slices.Contains(hangsToo, f.Summary) }) {
 		return
 	}
@@ -166,13 +166,16 @@ func (s *script) onlyTold(line int, text string) {
 	if strings.Contains(text, "mpirun") {
 		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}
+	if v, ok := find(s.sets, "NCCL_COLLNET_ENABLE"); ok && v.value == "1" {
+		tryFirst += fmt.Sprintf("Line %d asks for collectives in the network's switches (CollNet, SHARP): see first whether it runs without it, and whether sharp_am runs, has resources left and serves these ports (SHARP_COLL_LOG_LEVEL=3). ", v.line)
+	}
 	if translated().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
 	if name := virtual().FindString(text); name != "" {
 		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
 	}
-	if s.job.nodes > 1 || s.fleet || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
+	if s.job.nodes > 1 || s.fleet || hosts > 1 || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
 		return
 	}
@@ -206,4 +209,4 @@ var virtual = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // hangsToo are findings that already say why a job hangs.
-var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost"}
+var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places"}

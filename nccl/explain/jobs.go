@@ -71,8 +71,8 @@ var byEnvironment = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(NNODES|NODE_RANK|RANK|MASTER_ADDR|MASTER_PORT)=["']?([\w.:-]+)`)
 })
 
-// startingBy notes a launcher's line that says by settings in front of it for which of several hosts it is.
-func (j *job) startingBy(number int, line string) {
+// startingBy reports whether a line is that of a launcher, and notes it, that says by settings in front of it for which of several hosts it is.
+func (j *job) startingBy(number int, line string) bool {
 	one, nodes := start{line: number}, ""
 	for _, at := range byEnvironment().FindAllStringSubmatch(line, maxFindings) {
 		switch at[1] {
@@ -86,9 +86,12 @@ func (j *job) startingBy(number int, line string) {
 			one.rank = at[2]
 		}
 	}
-	if digits(one.rank) && digits(nodes) && nodes != "1" && len(j.starts) < maxFindings {
-		j.starts = append(j.starts, one)
+	if !digits(one.rank) || !digits(nodes) || nodes == "1" || len(j.starts) >= maxFindings {
+		return false
 	}
+	j.starts = append(j.starts, one)
+	j.hosts(nodes)
+	return true
 }
 
 // apart compares the lines that start a job on its hosts. Where a rank comes again, another attempt begins.
@@ -412,8 +415,9 @@ func (s *script) jobs(text string, kind Kind) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		if strings.Contains(line, "NNODES=") {
-			j.startingBy(number, line)
+		if strings.Contains(line, "NNODES=") && j.startingBy(number, line) {
+			s.mark(number, commandLine)
+			s.read.Commands++
 		}
 		if at := accelerated().FindStringSubmatch(line); at != nil {
 			j.accelerate(word{text: at[2], line: number}, at[1])
@@ -514,6 +518,18 @@ var ofTCP = sync.OnceValue(func() *regexp.Regexp {
 var otherNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different)\b|\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different) (?:nodes?|hosts?|machines?|servers?)\b`)
 })
+
+// oneSlot is a line of a hostfile of Open MPI or DeepSpeed with another word for its slots.
+var oneSlot = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*[A-Za-z0-9][\w.-]*\s+(slot|Slots?|SLOTS?|slots?\s+=|slots?:)\s*=?\s*\d+\s*$`)
+})
+
+// slotsTold reports such a line, if a launcher gets a hostfile.
+func (s *script) slotsTold(number int, line string) {
+	if at := oneSlot().FindStringSubmatch(line); at != nil && at[1] != "slots" {
+		s.say(number, env.Warning, "Not the form of a hostfile", fmt.Sprintf("The line has %q.", shorten(strings.TrimSpace(line))), "Open MPI and DeepSpeed read HOST slots=N: with another word, mpirun stops or counts one process for the host.", "Write slots=N, without blanks around =.")
+	}
+}
 
 // namesTold answers a text that asks how to name interfaces that differ between hosts.
 func (s *script) namesTold(number int, line string) {

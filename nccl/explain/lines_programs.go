@@ -114,7 +114,7 @@ var watchdogMeanings = []*meaning{
 		forms: []string{"atchdog got stuck for", "Heartbeat monitor timed out"}},
 	{role: aftermath, summary: "PyTorch's watchdog stopped the job", costs: "A collective failed, or did not end in time because a rank did not take part in it (it failed, is late, or saves or evaluates alone) or the network stopped. The timeout is an effect, not the cause.", instead: slowest, more: waits,
 		forms: []string{"Watchdog caught collective operation timeout", "atchdog thread terminated with exception", "detected by watchdog at work", "Some NCCL operations have failed or timed out", "we are taking the entire process down", "ast enqueued NCCL work", "last enqueued work: ", "HeartbeatMonitor", "heartBeatMonitor", "Observed flight recorder dump signal", "collective operation timeout:", "Terminating the process after attempting to dump debug info",
-			"Stack trace of the failed collective", "First PG on this rank to signal dumping", "preparing to dump debug info", "Received a dump signal", "Received a timeout signal", "Timeout at NCCL work"}},
+			"Stack trace of the failed collective", "First PG on this rank to signal dumping", "preparing to dump debug info", "Received a dump signal", "Received a timeout signal", "Timeout at NCCL work", "Exception raised from checkTimeout at", "Exception raised from ncclCommWatchdog at"}},
 	// torch/distributed/flight_recorder (torchfrtrace): as print up to 2.4, as log later.
 	{role: cause, summary: "Ranks did not come to a collective", costs: "The flight recorder compared what the ranks did: the missing ranks did not call this collective. They failed before it, are slower, or take another branch. The network is not the cause.",
 		instead: "Look at the stacks that it shows, and at the logs of the missing ranks.", forms: []string{"Not all ranks joining collective"}},
@@ -222,6 +222,8 @@ func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
 		return "", fmt.Sprintf("The store is said to be at %s, an address of Docker's default network: other hosts and their containers do not reach it.", a), "With several hosts run the containers with --network=host, and give the program the host's own address (MASTER_ADDR, VLLM_HOST_IP, ray start --node-ip-address)."
 	case bridged(a):
 		return "", fmt.Sprintf("The store is said to be at %s, which may be an address of a network that Docker made: other hosts do not reach it. Otherwise nothing listens there, or a firewall is between.", a), "If it is Docker's, give the program the host's own address, and run the containers with --network=host. " + rendezvous
+	case a.Is4() && a.As4()[0] >= 224: // multicast, reserved, broadcast
+		return "Not the address of a host", fmt.Sprintf("%s cannot be a host's address: it is a netmask, or of a range that no host has. MASTER_ADDR, or the name that it holds, gives it.", a), "Give MASTER_ADDR the address of rank 0's host (ip -br address there); on one host 127.0.0.1."
 	case a.Is4() && a.As4()[0] == 0:
 		return "A host's name is read as an address", fmt.Sprintf("No host has the address %s: the name of rank 0's host consists of digits alone, and such a name is read as a number, and so as an address.", a), "Give the host a name that begins with a letter (hostnamectl hostname NAME, docker run --hostname), or pass its address: torchrun --local-addr, --master_addr."
 	case a.IsLoopback():

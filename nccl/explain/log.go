@@ -65,6 +65,7 @@ type logged struct {
 	moved        bool                // a test shows that data arrived
 	preparing    int                 // line of a bar of a program that prepares data, and has not ended
 	stuck        int                 // line of prose that tells of a hang
+	epochAt      int                 // line of prose that tells when: at the end of an epoch, or at an evaluation
 	unkillable   bool                // and says that the processes cannot be killed
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come

@@ -177,6 +177,9 @@ func (l *logged) background(number int, line string) {
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
 	}
+	if l.epochAt == 0 && epochEnds().MatchString(line) {
+		l.epochAt = number
+	}
 	if asks := peermemAsked().MatchString(line); l.asksPeermem && !strings.Contains(line, "peer") || asks && l.asksPeermem {
 		l.noPeermemAt, l.asksPeermem = number-1, asks
 	} else {
@@ -195,6 +198,11 @@ func (l *logged) background(number int, line string) {
 	l.spark = l.spark || strings.Contains(l.previous, "CmaTotal:        0 kB") && strings.HasPrefix(line, "CmaFree: ") && !strings.HasSuffix(line, "  0 kB")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
+
+// epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
+var epochEnds = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b`)
+})
 
 // peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.
 var peermemAsked = sync.OnceValue(func() *regexp.Regexp {
@@ -270,7 +278,7 @@ func isFrame(trimmed string) bool {
 	if rank, rest, found := strings.Cut(trimmed, "]: "); found && strings.HasPrefix(rank, "[rank") { // of PyTorch
 		trimmed = strings.TrimSpace(rest)
 	}
-	if trimmed == "" {
+	if trimmed == "" || strings.HasPrefix(trimmed, "Exception raised from checkTimeout at") || strings.HasPrefix(trimmed, "Exception raised from ncclCommWatchdog at") { // the only line of a timeout, if the others were left out
 		return false
 	}
 	if _, rest, found := strings.Cut(trimmed, ".py:"); found {

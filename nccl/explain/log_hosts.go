@@ -115,6 +115,8 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "comm ") && strings.Contains(m, " nNodes "):
 		n, _ := strconv.Atoi(field(m, "nNodes"))
 		l.nodes = max(l.nodes, n)
+	case strings.Contains(m, " nvmlDev ") && l.elsewhere(m):
+		fallthrough
 	case strings.Contains(m, " nranks ") && (strings.Contains(m, " commId ") /* 2.18.1– */ || strings.HasPrefix(m, "comm 0x")):
 		l.joins(field(m, "commId"), field(m, "rank"), field(m, "nranks"))
 	case strings.Contains(m, " set by environment to "):
@@ -143,6 +145,16 @@ func (h *hostLog) setUp(number int, m string) {
 	case strings.Contains(m, "sing internal network plugin"), strings.Contains(m, "No plugin found (libnccl-net.so)"):
 		h.internal = number
 	}
+}
+
+// elsewhere notes that a job has other hosts, if a rank's number is far above that of its GPU: ranks count over all hosts. It returns false.
+func (l *logged) elsewhere(m string) bool {
+	rank, err1 := strconv.Atoi(field(m, "rank"))
+	gpu, err2 := strconv.Atoi(field(m, "nvmlDev"))
+	if err1 == nil && err2 == nil && rank-gpu >= manyGPUs {
+		l.asked = max(l.asked, 2)
+	}
+	return false
 }
 
 // joins notes a rank of a communicator.

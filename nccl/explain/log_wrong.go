@@ -135,6 +135,9 @@ func (l *logged) olderDriver() {
 // choosesGID is the first version of NCCL that chooses a GID (src/transport/net_ib.cc).
 var choosesGID = env.Version{Major: 2, Minor: 21, Patch: 5}
 
+// noModule is the finding of a host without a module for GPUDirect RDMA.
+const noModule = "No module for GPUDirect RDMA"
+
 // manyGPUs is as many GPUs of a host as mostly have more than one NIC.
 const manyGPUs = 4
 
@@ -184,7 +187,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		l.say(h.channels, bad, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", cure)
 	}
 	if h.gdr == 0 && h.channels == 0 && !h.direct && l.noPeermemAt > 0 && l.peermemAt == 0 && len(h.devices) > 0 {
-		l.say(l.noPeermemAt, env.Note, "No module for GPUDirect RDMA", fmt.Sprintf("lsmod shows neither nvidia_peermem nor nv_peer_mem, and %s uses RDMA.", speaker(name)), "RDMA works without them: NCCL then copies data through the host's memory, which can halve the speed of fast NICs, unless the open driver offers dma-buf. A channel with GPUDirect RDMA ends with GDRDMA in the log.", l.peermem())
+		l.say(l.noPeermemAt, env.Note, noModule, fmt.Sprintf("lsmod shows neither nvidia_peermem nor nv_peer_mem, and %s uses RDMA.", speaker(name)), "RDMA works without them: NCCL then copies data through the host's memory, which can halve the speed of fast NICs, unless the open driver offers dma-buf. A channel with GPUDirect RDMA ends with GDRDMA in the log.", l.peermem())
 	}
 	if gpus := l.testers[name]; l.tested > 0 && l.nodes > 1 && len(h.devices) == 1 && gpus >= manyGPUs {
 		l.say(h.line, env.Note, "All GPUs share one NIC", fmt.Sprintf("%s has %d ranks, and uses one RDMA device.", speaker(name), gpus), "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), however many GPUs there are.", "If the host has more NICs, see why NCCL leaves them out: ibv_devinfo (active ports), NCCL_IB_HCA, and the devices that the container has.")
@@ -312,6 +315,8 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	}
 	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, whether NCCL_IB_DISABLE=1 helps (RDMA), and nccl-tests. If only some ranks wait: "+slowest
 	switch {
+	case len(ranks) == 0 && l.epochAt > 0:
+		return "", fmt.Sprintf("A collective did not end in time. Line %d names the end of an epoch, or an evaluation: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", l.epochAt), "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
 	case len(ranks) == 0 && l.noneEnded():
 		return "", "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause." + firsts, check
 	case len(ranks) == 0 && l.asked > 1:
@@ -341,6 +346,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 		costs, instead = costs+firsts, check
 	case n >= manyBefore:
 		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
+	}
+	if l.epochAt > 0 {
+		costs += fmt.Sprintf(" Line %d names the end of an epoch, or an evaluation: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone.", l.epochAt)
 	}
 	if len(ranks) > 1 && l.waits["0"] == "" {
 		costs += " Rank 0 is not among them: unless its lines were left out here, it failed, or does alone what takes longer than the timeout (reading or caching data, a download, saving, evaluating)."

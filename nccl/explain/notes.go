@@ -29,6 +29,9 @@ func (s *script) prose(text string, kind Kind) {
 			s.cured(number, line)
 			s.portsTold(number, line)
 			s.namesTold(number, line)
+			if strings.Contains(text, "hostfile") {
+				s.slotsTold(number, line)
+			}
 		}
 		if kind == Notes {
 			s.claims(number, line)
@@ -49,7 +52,36 @@ func (s *script) prose(text string, kind Kind) {
 		s.sameGPU(text)
 		s.noGPU(text)
 		s.partOfRanks(text)
+		s.eachFirst(text)
+		s.bridgeTold(text)
 	}
+}
+
+var (
+	// bothFirst is a sentence by which several processes have rank 0.
+	bothFirst = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b(?:both|each|all|every)\b.{0,40}\brank 0\b`)
+	})
+	// bridging is a sentence about Docker's bridge networks.
+	bridging = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\bbridge["'”\x60]* *(?:network|mode|driver)|(?:network|mode|driver)[^.]{0,30}\bbridge\b`)
+	})
+)
+
+// eachFirst reports tests of which each process takes itself for the first and only one.
+func (s *script) eachFirst(text string) {
+	if at := bothFirst().FindStringIndex(text); at != nil && strings.Contains(text, "_perf") && strings.Contains(text, "mpirun") {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Each process runs a test of its own", "The text says that several processes have rank 0.", "The processes do not know each other: the test was built without MPI=1, or with another MPI than that of mpirun. Each host tests its own GPUs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list shows what there is).")
+	}
+}
+
+// bridgeTold reports prose by which containers of several hosts are in bridge networks.
+func (s *script) bridgeTold(text string) {
+	at := bridging().FindStringIndex(text)
+	if at == nil || !strings.Contains(strings.ToLower(text), "docker") || !hanging().withHosts.MatchString(text) && !strings.Contains(text, "same host") {
+		return
+	}
+	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The container has a network of its own", "The text speaks of a bridge network of Docker, and of several hosts.", "Ranks announce the addresses of their containers, which other hosts do not reach; forwarded ports do not help, because NCCL and Gloo choose their own, and NCCL has no variable for another address.", "Run the containers with --network=host, or join them by a network that spans hosts: overlay (swarm), macvlan or ipvlan, or a routed subnet for each host.")
 }
 
 var (

@@ -265,7 +265,7 @@ func (r *reading) document(name, text string) Kind {
 	}
 	l.finish()
 	if told {
-		s.onlyTold(l.stuck, text)
+		s.onlyTold(l.stuck, max(l.nodes, l.asked), text)
 		s.onlySlow(rest.String(), func(number int) bool { return r.classes[number] != other })
 	}
 	if !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity == env.Error }) { // else the traces are its consequence

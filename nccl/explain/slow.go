@@ -29,11 +29,11 @@ var slowly = sync.OnceValue(func() slowWords {
 
 // onlySlow says what decides how fast NCCL is between hosts, if a text asks for it and nothing else in it was found.
 func (s *script) onlySlow(text string, skip func(number int) bool) {
-	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note || f.Summary == noModule }) {
 		return
 	}
 	tell := slowly()
-	if !tell.ofNCCL.MatchString(text) || !tell.overRDMA.MatchString(text) && !hanging().withHosts.MatchString(text) {
+	if !tell.ofNCCL.MatchString(text) && !tell.noDirect.MatchString(text) || !tell.overRDMA.MatchString(text) && !hanging().withHosts.MatchString(text) {
 		return
 	}
 	number, line, direct := 0, 0, 0
@@ -48,7 +48,11 @@ func (s *script) onlySlow(text string, skip func(number int) bool) {
 			direct = number
 		}
 	}
-	if line == 0 {
+	switch {
+	case line == 0 && direct > 0:
+		s.say(direct, env.Warning, "No GPUDirect RDMA", "The text says that GPUDirect RDMA is not there.", "NCCL copies data through the host's memory, which often halves the rate, most of all for a GPU and a NIC below one PCI switch.", "Load nvidia_peermem (drivers from 465 on have it; nv_peer_mem before), or use the open driver's dma-buf. Channels that use it end with GDRDMA in the log (NCCL_DEBUG=INFO).")
+		return
+	case line == 0:
 		return
 	}
 	costs := "Between hosts the slowest part decides: TCP in place of RDMA, data through the host's memory because GPUDirect RDMA is off, one NIC for many GPUs, a PCIe link with fewer lanes, or packets that RoCE loses."

@@ -53,6 +53,25 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"a:1:2 [0] INFO NET/IB: [0] mlx4_0:2/RoCE \n", "NCCL before 2.4 uses GID index 0", ""}, // v2.3.7-1, pytorch/pytorch/issues/14870
 		{"a:1:2 [0] INFO NET/IB: [0] mlx4_0:2/IB \n", "", "does not choose a GID"},
 		{"a:1:2 [0] INFO Using internal Network Socket\nb:1:2 [0] INFO Using internal Network Socket\n", "Silent fallback to sockets", ""}, // v2.3.7-1
+		{"NCCL between two machines causes a hang.\n", "The job hangs without an error", ""},
+		{"[W ProcessGroupNCCL.cpp:1569] This can potentially cause a hang if this rank to GPU mapping is incorrect.\n", "", "The job hangs"},                             // hiyouga/LlamaFactory/issues/8801
+		{"nccl hangs:\n```\nif dist.get_rank() == 0:\n    dist.broadcast(t, 0)\n```\n", "Not all ranks call a collective", "The job hangs"},                              // pytorch/pytorch/issues/88000
+		{"It fails at the end of the first epoch.\nException raised from checkTimeout at a.cpp:632 (most recent call first):\n", "Line 1 names the end of an epoch", ""}, // jpata/particleflow/issues/390
+		{"Exception raised from checkTimeout at a.cpp:632 (most recent call first):\n", "PyTorch's watchdog stopped the job", "end of an epoch"},
+		{"Both sides have rank 0 only:\nmpirun --hostfile hosts ./all_reduce_perf\n192.0.2.2 slot=1\n", "line 1: warning:  Each process runs a test of its own", ""}, // NVIDIA/nccl-tests/issues/329
+		{"mpirun --hostfile hosts ./all_reduce_perf\n192.0.2.2 slot=1\n", "line 2: warning:  Not the form of a hostfile", "a test of its own"},
+		{"mpirun --hostfile hosts ./all_reduce_perf\n192.0.2.2 slots=1\n192.0.2.3\n", "", "form of a hostfile"},
+		{"It gets stuck.\na:1:2 [5] NCCL INFO ncclCommInitRank comm 0x1 rank 13 nranks 16 cudaDev 5 nvmlDev 5 busId 1 commId 0x5 - Init COMPLETE\n", "a hang of ranks on several hosts", ""}, // sgl-project/sglang/issues/6294
+		{"It gets stuck.\na:1:2 [5] NCCL INFO ncclCommInitRank comm 0x1 rank 5 nranks 16 cudaDev 5 nvmlDev 5 busId 1 commId 0x5 - Init COMPLETE\n", "", "of ranks on several hosts"},
+		{"Docker runs in bridge mode on two machines, and nccl does not connect.\n", "The container has a network of its own", ""}, // pytorch/pytorch/issues/12527
+		{"The bridge between the two machines is down, says Docker.\n", "", "network of its own"},
+		{"CollNet hangs on several nodes:\nmpirun -x NCCL_COLLNET_ENABLE=1 ./a\n", "see first whether it runs without it", ""}, // NVIDIA/nccl-tests/issues/311
+		{"With NCCL_P2P_LEVEL=LOC it works well.\n", "Direct access between GPUs does not work", ""},
+		{"With NCCL_NET_GDR_LEVEL=LOC it works well.\n", "GPUDirect RDMA does not work", ""},
+		{"Setting amd_iommu=off solved the hang of nccl.\n", "The text says that amd_iommu=off helps.", ""}, // NVIDIA/nccl-tests/issues/115
+		{"I disabled ACS, and nccl still hangs.\n", "The job hangs without an error", "helps."},
+		{"[W socket.cpp:663] [c10d] The client socket has failed to connect to [::ffff:255.255.0.0]:29500 (errno: 110 - Connection timed out).\n", "Not the address of a host", ""}, // hiyouga/LlamaFactory/issues/3715
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                            // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
@@ -64,6 +83,9 @@ func TestFromTheRestOfTheText(t *testing.T) {
 // TestSlow: a text that tells of a low rate with RDMA gets what decides the rate, and what it says is missing; others do not.
 func TestSlow(t *testing.T) {
 	const slow, direct = "NCCL is slower than expected", "says that GPUDirect RDMA is not there"
+	if got := Explain("x", "NNODES=2 NODE_RANK=0 MASTER_ADDR=192.0.2.1 anything sft\n", nil, fabric.Invocation{}); got.Read.Commands != 1 || got.Failed() {
+		t.Error(asText(got))
+	}
 	for text, want := range map[string]string{
 		"With nccl-tests the bus bandwidth over InfiniBand is half of what we expect.\n":          slow,
 		"With nccl-tests the bus bandwidth over RoCE is low, and nv_peer_mem is not installed.\n": direct, // NVIDIA/nccl/issues/465
