@@ -35,7 +35,7 @@ type Input struct {
 	Report *cabling.Report
 	NCCL   []string // remarks on the settings of NCCL
 	// Left is what no file can declare, and why. A link or network, such as "link a-b-rail0", is written as a comment, and its NICs declare
-	// their MTUs and addresses themselves. A NIC, such as "nic a.rail0", gets no addresses. A class of traffic, such
+	// their MTUs and addresses themselves; Write adds links whose ends have different MTUs. A NIC, such as "nic a.rail0", gets no addresses. A class of traffic, such
 	// as "qos lossless-2", is written as a comment, and NICs do not refer to it. A variable of NCCL, such as "env a.NCCL_DEBUG", or
 	// "env .NCCL_DEBUG" if all hosts have the same settings, is left out.
 	Left map[string]string

@@ -445,3 +445,20 @@ func TestAHostMayBeCalledFor(t *testing.T) {
 		t.Errorf("%s", Write(in))
 	}
 }
+
+// TestALinkWithTwoMTUsSaysBoth: also where one end has that of a new device, which no file has to declare.
+func TestALinkWithTwoMTUsSaysBoth(t *testing.T) {
+	in := Input{Fabric: "pair", Report: &cabling.Report{Cables: [][2]cabling.End{{end("a", "eth1"), end("b", "eth1")}, {end("a", "eth2"), end("b", "eth2")}}}, Left: map[string]string{}}
+	for i, name := range []string{"a", "b"} {
+		in.Hosts = append(in.Hosts, Host{Name: name, Asked: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth1", 9000*(1-i), fmt.Sprintf("10.1.0.%d/30", i+1)), nicOf("rail1", "eth2", 9000, fmt.Sprintf("10.2.0.%d/30", i+1))}}})
+	}
+	text := Write(in)
+	f := load(t, text)
+	if len(f.Links) != 1 || f.Links[0].Name != "a-b-rail1" || f.NIC(fabric.NICRef{Host: "a", NIC: "rail0"}).MTU != 9000 || len(in.Left) != 1 {
+		t.Errorf("left %v\n%s", in.Left, text)
+	}
+	const why = "The ends of the cable have different MTUs: a.rail0 has 9000, but b.rail0 has 1500"
+	if !strings.Contains(string(text), "# Left out: "+why) || !strings.HasPrefix(in.Left["link a-b-rail0"], why) {
+		t.Errorf("left %v\n%s", in.Left, text)
+	}
+}

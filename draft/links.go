@@ -110,7 +110,11 @@ func (w *writer) pair(a, b *fabric.NIC, cables [][2]fabric.NICRef) {
 
 // link drafts the link of two ends, and those of VLANs on both that have one ID.
 func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) {
-	x := w.shared("link", unique(names, a.Host+"-"+b.Host+"-"+a.NIC))
+	label := unique(names, a.Host+"-"+b.Host+"-"+a.NIC)
+	if p, q := mtuOf(w.nic(a)), mtuOf(w.nic(b)); p != q {
+		w.leave("link "+label, fmt.Sprintf("The ends of the cable have different MTUs: %s has %d, but %s has %d. Set one MTU at both", a, p, b, q))
+	}
+	x := w.shared("link", label)
 	subnets, swapped := pairSubnets(w.nic(a), w.nic(b))
 	first, second := a, b
 	if swapped {
@@ -155,6 +159,19 @@ func (w *writer) vlansOn(r fabric.NICRef) (out []fabric.NICRef) {
 	}
 	return out
 }
+
+// leave says why a block is a comment, unless a reason is known already.
+func (w *writer) leave(key, why string) {
+	if w.in.Left != nil && w.in.Left[key] == "" {
+		w.in.Left[key] = why
+	}
+}
+
+// mtuOf is the MTU that the NIC has.
+func mtuOf(n *fabric.NIC) int { return cmp.Or(n.MTU, usualMTU) }
+
+// usualMTU is the MTU of a new Ethernet device (ETH_DATA_LEN in the kernel's include/uapi/linux/if_ether.h).
+const usualMTU = 1500
 
 // shared is a link or network, which gives its NICs what they share, unless it is left out.
 func (w *writer) shared(kind, label string) *block {

@@ -252,6 +252,7 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 		t.Errorf("it left\n%s\nwhere there was\n%s", after, before)
 	}
 	try(t, state, "discover", "-lab=raisable", "-raise", "-json", "-listen=1s", "a", "b").want(t, 0, `"raised": [`)
+	try(t, state, "discover", "-lab=raisable", "-listen=1s", "a", "nohost").want(t, 1, `lab raisable has no host "nohost"`)
 	to := filepath.Join(t.TempDir(), "fresh") // of servers that nobody has set up, the cables are all there is
 	try(t, state, "import", "-lab", "-raise", "-listen=2s", "-out", to, fabric).want(t, 0, "2 hosts, 2 links")
 	if raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl")); err != nil || !strings.Contains(string(raw), "up     = false") && !strings.Contains(string(raw), "up       = false") {

@@ -142,6 +142,13 @@ func (a *app) named(args []string) (*fabric.Fabric, apply.SessionOptions, error)
 		return nil, apply.SessionOptions{}, errors.New("hosts without a fabric have no lab of their own: name one with -lab=NAME")
 	}
 	o, err := a.session(f, fabric.Invocation{Dir: a.dir, Flags: a.labFlag()})
+	if o.Lab != nil {
+		for _, h := range f.Hosts {
+			if address, port, _, _, _ := o.Lab.Target(h.Name); address == "" || port == 0 {
+				return nil, o, fmt.Errorf("lab %s has no host %q", a.lab, h.Name)
+			}
+		}
+	}
 	return f, o, err
 }
 

@@ -37,7 +37,7 @@ func TestTheHelperMakesNoTablesAtItsStart(t *testing.T) {
 		t.Fatalf("%v: %q\n%s", err, out, said.String())
 	}
 	for _, at := range regexp.MustCompile(`(?m)^init (github\.com/fabricform/\S+) .* (\d+) allocs$`).FindAllStringSubmatch(said.String(), -1) {
-		if n, _ := strconv.Atoi(at[2]); n > 1000 { // a sync.OnceValue allocates 3 times, and nccl/explain has 170; a table of patterns, thousands of times
+		if n, _ := strconv.Atoi(at[2]); n > 1000 { // a sync.OnceValue allocates 3 times, of which nccl/explain has more than a hundred
 			t.Errorf("package %s allocates %d times before main: patterns and tables belong into sync.OnceValue", at[1], n)
 		}
 	}
