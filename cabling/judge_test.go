@@ -294,15 +294,32 @@ func TestOnlyPortsThatNobodyNeedsDownAreRaised(t *testing.T) {
 		return &facts.Snapshot{Links: links, Management: facts.Management{Unknown: unknown, Devices: []string{"mgmt"}, Client: netip.MustParseAddr("192.0.2.9")},
 			Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}, {Index: 6, Prefix: netip.MustParsePrefix("192.0.2.1/24")}}}
 	}
-	survey := Plan(map[string]*facts.Snapshot{"a": of(""), "b": of("no SSH_CONNECTION")}, Options{})
+	held := map[string]map[string]string{"c": {"down": "a fabric holds it", "member": "a fabric holds it"}}
+	survey := Plan(map[string]*facts.Snapshot{"a": of(""), "b": of("no SSH_CONNECTION"), "c": of("")}, Options{LeaveAlone: held})
 	if got := survey.Raisable(); len(got) != 1 || !slices.Equal(got["a"], []string{"down"}) {
 		t.Errorf("%v", got)
 	}
 	left := Judge(survey, &Answers{}).LeftAlone
 	for port, want := range map[string]string{"a:member": "it belongs to bond0", "a:mgmt": "it may carry your connection", "a:left-over": "its address 192.0.2.1/24 would divert the replies to you",
-		"b:down": "the path of your connection is unknown", "a:down": "", "a:up": ""} {
+		"b:down": "the path of your connection is unknown", "c:down": "a fabric holds it", "c:member": "it belongs to bond0", "a:down": "", "a:up": ""} {
 		if left[port] != want {
 			t.Errorf("%s: %q, want %q", port, left[port], want)
+		}
+	}
+}
+
+// TestASegmentNeedsAllDirections: where one port does not hear another one, nothing is certain, whichever of them it is.
+func TestASegmentNeedsAllDirections(t *testing.T) {
+	ports := []string{"a:p0", "b:p0", "c:p0"}
+	for _, deaf := range ports {
+		for _, to := range ports {
+			w := world(ports...).bridge(ports...)
+			w.some[to] = slices.DeleteFunc(w.some[to], func(at string) bool { return at == deaf })
+			want := "segment [a:p0 b:p0 c:p0] false\n"
+			got := w.run(Options{}).lines()
+			if deaf != to && (strings.Contains(got, "segment") || !strings.Contains(got, "unclear")) || deaf == to && got != want {
+				t.Errorf("%s does not hear %s:\n%s", deaf, to, got)
+			}
 		}
 	}
 }

@@ -126,7 +126,7 @@ func leftAlone(p SurveyPort, l host.Link, snap *facts.Snapshot) string {
 		return "it may carry your connection"
 	}
 	for _, a := range snap.Addrs {
-		if a.Index == l.Index && m.Client.IsValid() && a.Prefix.Masked().Contains(m.Client) {
+		if a.Index == l.Index && a.Prefix.Masked().Contains(m.Client) {
 			return fmt.Sprintf("its address %s would divert the replies to you", a.Prefix)
 		}
 	}

@@ -323,6 +323,8 @@ func TestAddressesOfALinkAndNumbersOfANetwork(t *testing.T) {
 		{[]string{"10.0.0.1/30", "10.0.1.1/30"}, []string{"10.0.0.2/30", "10.0.1.2/30"}, "[]"},
 		{[]string{"fd00::1/64", "fd00:1::1/64"}, []string{"fd00::2/64", "fd00:1::2/64"}, "[]"},
 		{[]string{"10.0.0.1/30"}, nil, "[]"},
+		{[]string{"10.0.0.1/32"}, []string{"10.0.0.2/32"}, "[]"},
+		{[]string{"10.0.0.1/30"}, []string{"10.0.0.2/29"}, "[]"},
 	} {
 		if got, _ := pairSubnets(nicOf("x", "x", 0, c.a...), nicOf("x", "x", 0, c.b...)); fmt.Sprint(got) != c.want {
 			t.Errorf("%v and %v: %v, want %s", c.a, c.b, got, c.want)
@@ -460,5 +462,101 @@ func TestALinkWithTwoMTUsSaysBoth(t *testing.T) {
 	const why = "The ends of the cable have different MTUs: a.rail0 has 9000, but b.rail0 has 1500"
 	if !strings.Contains(string(text), "# Left out: "+why) || !strings.HasPrefix(in.Left["link a-b-rail0"], why) {
 		t.Errorf("left %v\n%s", in.Left, text)
+	}
+}
+
+// TestRulesOfTwoFamiliesStayApart: a rule for a NIC's IPv4 address and one for another NIC's IPv6 address are not one block.
+func TestRulesOfTwoFamiliesStayApart(t *testing.T) {
+	h := Host{Name: "a", Asked: "a", Model: &fabric.Host{}}
+	for i := range 6 {
+		n := nicOf(fmt.Sprintf("rail%d", i), fmt.Sprintf("eth%d", i), 0, fmt.Sprintf("10.%d.0.1/24", i), fmt.Sprintf("fd00:%d::1/64", i))
+		from := n.Addresses[0].Addr()
+		if i == 5 {
+			from = n.Addresses[1].Addr()
+		}
+		h.Model.NICs = append(h.Model.NICs, n)
+		h.Model.Policy = append(h.Model.Policy, &fabric.PolicyRoute{Name: n.Name, NIC: fabric.NICRef{NIC: n.Name}, Table: 100 + i, Priority: 10100 + i, From: netip.PrefixFrom(from, from.BitLen()),
+			Routes: []fabric.Route{{To: netip.PrefixFrom(from, from.BitLen()).Masked()}}})
+	}
+	text := Write(Input{Fabric: "f", Hosts: []Host{h}})
+	for i, p := range load(t, text).Host("a").Policy {
+		if want := h.Model.Policy[i]; p.From != want.From || p.Table != want.Table {
+			t.Errorf("from %s in table %d, want %s in %d, in\n%s", p.From, p.Table, want.From, want.Table, text)
+		}
+	}
+}
+
+// TestAnOddMemberOfASegmentIsNamed: beside a network of the others, and where nobody agrees.
+func TestAnOddMemberOfASegmentIsNamed(t *testing.T) {
+	in := Input{Fabric: "f", Report: &cabling.Report{Segments: make([]cabling.Segment, 1)}}
+	for i, address := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.9.0.3/24"} {
+		name := fmt.Sprintf("n%d", i)
+		in.Hosts = append(in.Hosts, Host{Name: name, Asked: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0, address)}}})
+		in.Report.Segments[0].Ends = append(in.Report.Segments[0].Ends, end(name, "eth0"))
+	}
+	text := string(Write(in))
+	if f := load(t, []byte(text)); len(f.Networks) != 1 || len(f.Networks[0].Members) != 2 || !strings.Contains(text, "# in no network: what it is connected with has another MTU, or addresses in other subnets (n0.rail0, n1.rail0)") {
+		t.Errorf("%s", text)
+	}
+	in.Report.Segments[0].Ends = in.Report.Segments[0].Ends[2:]
+	if text := string(Write(in)); strings.Contains(text, "in no network") || len(load(t, []byte(text)).Networks) != 0 {
+		t.Errorf("a segment of one port:\n%s", text)
+	}
+}
+
+// TestACableWithOneImportedEndIsNamed.
+func TestACableWithOneImportedEndIsNamed(t *testing.T) {
+	in := Input{Fabric: "f", Report: &cabling.Report{Cables: [][2]cabling.End{{end("a", "eth0"), end("b", "eth9")}, {end("b", "eth9"), end("a", "eth0")}}}}
+	for _, name := range []string{"a", "b"} {
+		in.Hosts = append(in.Hosts, Host{Name: name, Asked: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0)}}})
+	}
+	text := string(Write(in))
+	if len(load(t, []byte(text)).Links) != 0 || !strings.Contains(text, "# - direct cable a:eth0 – b:eth9: a NIC is not imported") || !strings.Contains(text, "# - direct cable b:eth9 – a:eth0: a NIC is not imported") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestANetworkThatIsLeftOutIsNotFolded with those that are written, although they are of one shape.
+func TestANetworkThatIsLeftOutIsNotFolded(t *testing.T) {
+	in := cluster(3, 8)
+	in.Left = map[string]string{"network rail3": "it is wrong"}
+	for _, h := range in.Hosts {
+		for _, n := range h.Model.NICs {
+			n.Addresses, n.AddressesSet, n.MTU = nil, false, 0
+		}
+		h.Model.Policy = nil
+	}
+	text := string(Write(in))
+	f := load(t, []byte(text))
+	if len(f.Networks) != 7 || !strings.Contains(text, "# Left out: it is wrong\n# network \"rail3\" {") || strings.Count(text, "\nnetwork ") != 1 {
+		t.Errorf("%d networks in\n%s", len(f.Networks), text)
+	}
+}
+
+// TestAHostsLoginIsNoComment: without it, the host would be reached as somebody else.
+func TestAHostsLoginIsNoComment(t *testing.T) {
+	const src = "host \"a\" {\n  ssh {\n    user = \"ann\"\n  }\n  route \"r\" {\n    to = \"x\"\n  }\n}\n"
+	if text, key := CommentOut([]byte(src), 3, "wrong"); text != nil || key != "" {
+		t.Errorf("%q\n%s", key, text)
+	}
+	if text, _ := CommentOut([]byte(src), 6, "wrong"); !strings.Contains(string(text), "  # route \"r\" {") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestNumbersOfANetworkAreOnePerHost: a host whose IPv6 address has another number than its IPv4 address declares both itself.
+func TestNumbersOfANetworkAreOnePerHost(t *testing.T) {
+	for last, numbered := range map[string]bool{"fd00::2/64": true, "fd00::3/64": false} {
+		in := Input{Fabric: "f", Report: &cabling.Report{Segments: make([]cabling.Segment, 1)}}
+		for i, addresses := range [][]string{{"10.0.0.1/24", "fd00::1/64"}, {"10.0.0.2/24", last}} {
+			name := fmt.Sprintf("n%d", i)
+			in.Hosts = append(in.Hosts, Host{Name: name, Asked: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0, addresses...)}}})
+			in.Report.Segments[0].Ends = append(in.Report.Segments[0].Ends, end(name, "eth0"))
+		}
+		text := string(Write(in))
+		f := load(t, []byte(text))
+		if got := fmt.Sprint(f.NIC(fabric.NICRef{Host: "n1", NIC: "rail0"}).Addresses); got != "[10.0.0.2/24 "+last+"]" || strings.Contains(text, "subnet") != numbered {
+			t.Errorf("%s in\n%s", got, text)
+		}
 	}
 }

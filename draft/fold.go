@@ -293,13 +293,13 @@ func same(values []expr) bool {
 	return !slices.ContainsFunc(values, func(v expr) bool { return fmt.Sprintf("%#v", v) != first })
 }
 
-// keyed replaces references to the NICs that are named as the keys.
+// keyed replaces references to the NICs that are named as the keys. Blocks of one shape refer to one kind of NIC.
 func keyed(values []expr, keys []string) (expr, bool) {
 	switch first := values[0].(type) {
 	case ref:
 		for i, v := range values {
 			r, is := v.(ref)
-			if !is || r.NIC != keys[i] || r.Host != first.Host || r.attr != first.attr || r.kind != first.kind {
+			if !is || r.NIC != keys[i] || r.Host != first.Host || r.attr != first.attr {
 				return nil, false
 			}
 		}
@@ -313,7 +313,7 @@ func keyed(values []expr, keys []string) (expr, bool) {
 				return nil, false
 			}
 			for j, r := range all {
-				if r.NIC != keys[i] || r.Host != first[j].Host || r.kind != first[j].kind {
+				if r.NIC != keys[i] || r.Host != first[j].Host {
 					return nil, false
 				}
 				out[j].byKey = true

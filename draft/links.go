@@ -209,7 +209,7 @@ func pairSubnets(a, b *fabric.NIC) (out []netip.Prefix, swapped bool) {
 		q := sorted(b.Addresses)[i]
 		first, second := usable(p.Masked())
 		here := p.Addr() == second
-		if p.Masked() != q.Masked() || p.Bits() != q.Bits() || i > 0 && here != swapped ||
+		if p.Masked() != q.Masked() || i > 0 && here != swapped ||
 			!slices.Contains([][2]netip.Addr{{first, second}, {second, first}}, [2]netip.Addr{p.Addr(), q.Addr()}) {
 			return nil, false
 		}

@@ -96,6 +96,13 @@ func TestBondsThatAreCabledAreOneLink(t *testing.T) {
 	if text := string(Write(uneven)); len(load(t, []byte(text)).Links) != 0 || !strings.Contains(text, "to more than one other bond") {
 		t.Errorf("bonds of different size:\n%s", text)
 	}
+	uneven = bonded(2, true) // a third member of the first one, with the two cables of the second one
+	a := uneven.Hosts[0].Model
+	a.NICs[2].Bond.NICs = append(a.NICs[2].Bond.NICs, fabric.NICRef{NIC: "rail2"})
+	a.NICs = append(a.NICs, nicOf("rail2", "eth3", 9000))
+	if text := string(Write(uneven)); len(load(t, []byte(text)).Links) != 0 || !strings.Contains(text, "to more than one other bond") {
+		t.Errorf("a member without a cable:\n%s", text)
+	}
 	in.Report.Cables = in.Report.Cables[:1]
 	text = Write(in)
 	if f := declares(t, in, text); len(f.Links) != 0 || !strings.Contains(string(text), "members of a bond are cabled to more than one other bond, or to no bond") {

@@ -315,7 +315,7 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	if err := meets.Wait(); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"b: nic eth2: overwritten, though fabricform had not set it: mtu 3000 → 1500", "b: nic eth2: address 10.99.0.1/24 was added by someone else since, and is kept"} {
+	for _, want := range []string{"b: nic.eth2: overwritten, though fabricform had not set it: mtu 3000 → 1500", "b: nic.eth2: address 10.99.0.1/24 was added by someone else since, and is kept"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}

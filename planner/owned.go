@@ -242,7 +242,7 @@ func (p *Plan) enrol(all []enlisting) {
 	slices.SortFunc(p.Vanished, byName)
 	for _, e := range all {
 		want := p.Roster
-		if !e.owns && !e.adopts {
+		if !e.owns {
 			want = p.Vanished
 		}
 		if e.adopts || !slices.Equal(e.roster, want) {

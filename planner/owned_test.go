@@ -228,9 +228,11 @@ func TestAnUndoOfALaterStageDisturbsNothing(t *testing.T) {
 // TestAValueOfAnotherHandInOurListIsDrift: such as an address that was added since to a NIC whose addresses we set.
 func TestAValueOfAnotherHandInOurListIsDrift(t *testing.T) {
 	o := owned{mine: record("f", map[resource.Atom]resource.Owned{"k eth0 address 10.0.0.1/24": {Ours: "10.0.0.1/24"}, "k eth1 mtu": {Earlier: "1500", Ours: "9000"}})}
-	changes := []resource.Change{{Atom: "k eth0 address 10.9.9.9/24", From: "10.9.9.9/24"}, {Atom: "k eth0 address 10.0.0.2/24", To: "10.0.0.2/24"}, {Atom: "k eth0 address 10.0.0.1/24", From: "10.0.0.1/24"}, {Atom: "k eth1 address 10.9.9.9/24", From: "10.9.9.9/24"}}
+	changes := []resource.Change{{Atom: "k eth0 address 10.9.9.9/24", From: "10.9.9.9/24"}, {Atom: "k eth0 address 10.0.0.2/24", To: "10.0.0.2/24"}, {Atom: "k eth0 address 10.0.0.1/24", From: "10.0.0.1/24"}, {Atom: "k eth1 address 10.9.9.9/24", From: "10.9.9.9/24"},
+		{Atom: "k eth2 address 10.9.9.9/24", From: "10.9.9.9/24"}}
+	o.mine.Atoms["k eth2 address 10.0.0.3/24"] = resource.Owned{Earlier: "10.0.0.3/24"} // we removed it, and set none
 	o.drift(changes)
-	for i, want := range []bool{true, false, false, false} {
+	for i, want := range []bool{true, false, false, false, false} {
 		if changes[i].Drift != want {
 			t.Errorf("%s: drift %v, want %v", changes[i].Atom, changes[i].Drift, want)
 		}
@@ -319,6 +321,42 @@ func TestAPlanSaysWhatTheNextBootLoses(t *testing.T) {
 		p := Make("f", kinds, []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", c.atoms)}}})
 		if got := strings.Contains(strings.Join(p.Notes(), ""), "h: the adopted values stay for now"); got != c.says || len(p.Notes()) > 1 {
 			t.Errorf("%s: %q", name, p.Notes())
+		}
+	}
+}
+
+// TestAHostThatAdoptsGetsTheRoster: also if it has no record yet. One that adopts nothing and owns nothing gets none.
+func TestAHostThatAdoptsGetsTheRoster(t *testing.T) {
+	k := ownable()[0]
+	k.Plan = func(_ *facts.Snapshot, spec json.RawMessage) (resource.Difference, error) {
+		return resource.Difference{Exists: true, Present: map[resource.Atom]string{"k x": strings.Trim(string(spec), `"`)}}, nil
+	}
+	in := func(host, value string) HostInput {
+		r := res("x", script{})
+		r.Spec = json.RawMessage(`"` + value + `"`)
+		return HostInput{Name: host, Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{r}}
+	}
+	if p := Make("f", resource.Kinds{k}, []HostInput{in("adopts", "1"), in("nothing", "")}); !slices.Equal(p.Enrol, []string{"adopts"}) {
+		t.Errorf("enrol %v", p.Enrol)
+	}
+}
+
+// TestOnlyWhatIsStillOursIsOverwritten: a change that would overwrite what somebody else set is refused.
+func TestOnlyWhatIsStillOursIsOverwritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		mine    map[resource.Atom]resource.Owned
+		from    string
+		refused bool
+	}{
+		"not in the record":        {nil, "1", true},
+		"new":                      {nil, "", true},
+		"as we set it":             {map[resource.Atom]resource.Owned{"k x": {Earlier: "0", Ours: "1"}}, "1", false},
+		"changed by somebody else": {map[resource.Atom]resource.Owned{"k x": {Earlier: "0", Ours: "7"}}, "1", true},
+	} {
+		r := res("x", script{Exists: true, Changes: []resource.Change{{Attribute: "a", From: c.from, To: "2", Atom: "k x", Refusal: "it is not ours"}}})
+		p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{r}, Records: []resource.Record{record("f", c.mine)}}})
+		if q := p.Problems(); (len(q) == 1 && q[0].Message == "it is not ours") != c.refused || len(q) == 0 && p.Changes() != 1 {
+			t.Errorf("%s: %v", name, q)
 		}
 	}
 }

@@ -25,6 +25,9 @@ func TestWhatOthersChangedIsShownAndIsNoChange(t *testing.T) {
 			t.Errorf("%s:\n%s", name, got)
 		}
 	}
+	if !strings.Contains(text.String(), "· sysctl.net.others  nothing to do\n") || strings.Contains(PlanMarkdown(plan, nil), "net.others [") {
+		t.Errorf("a change that is not made is called live:\n%s\n%s", text.String(), PlanMarkdown(plan, nil))
+	}
 	if !strings.Contains(text.String(), "b as declared") {
 		t.Errorf("host b needs nothing:\n%s", text.String())
 	}

@@ -38,6 +38,9 @@ func TestADraftRefersToItsOwnNICs(t *testing.T) {
 			{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}}}},
 		"VLAN of an odd name": {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}},
 			{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0 5"}}}}},
+		"bond of no name": {NICs: []*fabric.NIC{{Name: "b", Netdev: "b", Bond: &fabric.Bond{NICs: []fabric.NICRef{{}}}}}},
+		"bond of a bond": {NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "b", Netdev: "b", Bond: &fabric.Bond{NICs: []fabric.NICRef{{NIC: "rail0"}}}},
+			{Name: "c", Netdev: "c", Bond: &fabric.Bond{NICs: []fabric.NICRef{{NIC: "b"}}}}}},
 		"bond of itself": {NICs: []*fabric.NIC{{Name: "b", Netdev: "b", Bond: &fabric.Bond{NICs: []fabric.NICRef{{NIC: "b"}}}}}},
 	} {
 		if (ImportResult{Host: h}).Check() == nil {
@@ -46,5 +49,10 @@ func TestADraftRefersToItsOwnNICs(t *testing.T) {
 	}
 	if (ImportResult{Host: &fabric.Host{}, Owners: []string{"a${b}"}}).Check() == nil {
 		t.Error("an owner's name is accepted")
+	}
+	two := &fabric.Host{NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}, {Name: "rail1", Netdev: "eth1"}, {Name: "v", Netdev: "v", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 5}},
+		{Name: "w", Netdev: "w", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail1"}, ID: 5}}, {Name: "x", Netdev: "x", VLAN: &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: 6}}}}
+	if err := (ImportResult{Host: two}).Check(); err != nil {
+		t.Errorf("VLANs of one ID on two NICs, and of two IDs on one: %v", err)
 	}
 }

@@ -246,6 +246,13 @@ func TestFilesOfRandomModelsDeclareThem(t *testing.T) {
 			if len(got.Policy) != len(h.Model.Policy) || len(got.Routes) != len(h.Model.Routes) {
 				t.Fatalf("seed %d: host %s has %d rules and %d routes, want %d and %d in\n%s", seed, h.Name, len(got.Policy), len(got.Routes), len(h.Model.Policy), len(h.Model.Routes), text)
 			}
+			for _, want := range h.Model.Policy {
+				if !slices.ContainsFunc(got.Policy, func(p *fabric.PolicyRoute) bool {
+					return p.NIC.NIC == want.NIC.NIC && p.From == want.From && p.Table == want.Table && p.Priority == want.Priority && len(p.Routes) == 1 && p.Routes[0].To == want.Routes[0].To
+				}) {
+					t.Fatalf("seed %d: host %s lacks the rule %+v in\n%s", seed, h.Name, want, text)
+				}
+			}
 		}
 		in.Left, in.Flat = map[string]string{}, true
 		if _, flat, without, err := validDraft("/nowhere/fabric.hcl", &in); err != nil || len(without)+len(in.Left) != len(left) {

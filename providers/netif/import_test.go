@@ -108,3 +108,28 @@ func TestAddressesWithoutBroadcastAreNamed(t *testing.T) {
 		t.Errorf("%+v", d.Remarks)
 	}
 }
+
+// TestABondWhoseMembersDifferIsNotImported: the kernel gives members the bond's MTU and takes their addresses, so that no bond block makes such a
+// bond.
+func TestABondWhoseMembersDifferIsNotImported(t *testing.T) {
+	for want, change := range map[string]func(d *resource.Draft){
+		"": func(*resource.Draft) {},
+		"its MTU is 9000, and that of its member eth2 is 1500": func(d *resource.Draft) { d.Snapshot.Links[1].MTU = 1500 },
+		"its member eth2 has addresses of its own":             func(d *resource.Draft) { d.Host.NICs[1].AddressesSet = true },
+		"its member eth2 is down":                              func(d *resource.Draft) { d.Snapshot.Links[1].Up = false },
+		"its member eth2 is not imported":                      func(d *resource.Draft) { d.Host.NICs = d.Host.NICs[:1] },
+		"its member eth2 carries VLAN eth2.5": func(d *resource.Draft) {
+			d.Snapshot.Links = append(d.Snapshot.Links, host.Link{Index: 9, Name: "eth2.5", Kind: KindVLAN, Parent: 3})
+		},
+		"it has no members": func(d *resource.Draft) { d.Snapshot.Links[0].Master, d.Snapshot.Links[1].Master = 0, 7 },
+	} {
+		b := host.Link{Index: 8, Name: "bond0", Kind: KindBond, Up: true, MTU: 9000, Bond: &host.Bond{Mode: "active-backup", MIIMon: 100}}
+		d := &resource.Draft{Snapshot: &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth1", Up: true, MTU: 9000, Master: 8}, {Index: 3, Name: "eth2", Up: true, MTU: 9000, Master: 8}, b}},
+			Host: &fabric.Host{NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth1"}, {Name: "rail1", Netdev: "eth2"}}}}
+		change(d)
+		n := &fabric.NIC{Name: "bond0", Netdev: "bond0"}
+		if why := draftBond(d, n, b); why != want || (n.Bond == nil) != (want != "") || n.Bond != nil && len(n.Bond.NICs) != 2 {
+			t.Errorf("%q, want %q; %+v", why, want, n.Bond)
+		}
+	}
+}
