@@ -21,7 +21,7 @@ type cure struct {
 
 // to returns an expression for a variable with a value, as sentences have them: NAME=1, NAME to 1, `NAME` as "1".
 func to(name, value string) *regexp.Regexp {
-	return regexp.MustCompile("(?i)" + name + "[`'\"]* *(?:variable *)?(?:=|to|as) *[`'\"]*(?:" + value + ")")
+	return regexp.MustCompile("(?i)" + name + "[`'\"]* *(?:(?:env(?:ironment)? )?var(?:iable)? *)?(?:=|(?:to be|to|as|is)\\b) *[`'\"]*(?:" + value + ")")
 }
 
 // knownCures are tried in this order: the more frequent ones come first.
@@ -54,6 +54,9 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"", regexp.MustCompile(`(?i)\b(?:amd_iommu=(?:off|pt)|intel_iommu=off|iommu=(?:pt|soft|off)|(?:disabl\w+|turn\w* off|switch\w* off) (?:the )?(?:IOMMU|ACS|VT-d)\b|(?:IOMMU|ACS|VT-d)\b.{0,20}\b(?:disabled|off)\b)`), "Direct access between GPUs does not work",
 			"Then the IOMMU or PCI access control (ACS) had redirected what one GPU or NIC writes to another.",
 			"Keep it off where the host runs no virtual machines: iommu=pt on the kernel's command line, and ACS off in the firmware or by setpci at each boot."},
+		{"", regexp.MustCompile(`--ipc[= ]+["']?host|--shm-size[= ]*\d*|\bipc: ["']?host`), "/dev/shm is too small",
+			"Then NCCL, or the program's data loaders, had no room for shared memory: Docker gives a container 64 MiB.",
+			"Keep it, and give it to every container of the job: --shm-size=8g is enough for most; in Kubernetes it is an emptyDir with medium: Memory."},
 		{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
 			"Then memory that CUDA shares by handles cannot be used: an old driver, a container without the rights for it, or a virtual machine.",
 			"Update the driver and NCCL. The variable goes around it."},
@@ -76,7 +79,7 @@ var said = sync.OnceValue(func() sayings {
 	return sayings{
 		noRDMA:     regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`),
 		onlySets:   regexp.MustCompile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$"),
-		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i|we) (?:set|use|ran|run|add|disable)`),
+		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
 		leads:      regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
 		setsDirect: regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
 		helps:      regexp.MustCompile(`(?i)\bunless\b|\bsuccee(?:ds?|ded)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`),

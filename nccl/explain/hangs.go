@@ -172,6 +172,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	if translated().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
+	if slurm().MatchString(text) {
+		tryFirst += "With Slurm, see that one task for each rank runs: the script that sbatch starts runs on the first host alone, and only srun in it starts a process for each task there (python without srun waits for ranks that nobody starts), with --ntasks-per-node equal to what the program expects (Lightning: devices=, and num_nodes= as in --nodes; torchrun: one task for each host). "
+	}
 	if name := virtual().FindString(text); name != "" {
 		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
 	}
@@ -196,6 +199,11 @@ func (s *script) onlyTold(line, hosts int, text string) {
 // unkillable is a sentence that says that a process stays in spite of a signal.
 var unkillable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`)
+})
+
+// slurm is what a text has about Slurm.
+var slurm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:slurm|sbatch)\b`)
 })
 
 // translated is what a text has about addresses that no interface of the hosts has.

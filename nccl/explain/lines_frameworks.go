@@ -24,7 +24,10 @@ const lessMemory = "Raise the job's memory limit, or use less memory (fewer work
 var sigkill = &meaning{role: symptom, summary: "A process was killed (SIGKILL)", more: explainKill, costs: "Another process or the kernel killed it, and it says nothing itself: often the OOM killer, because no memory was left on the host or in the container's cgroup, or a watchdog, a launcher, a scheduler or Kubernetes, which end what hangs or comes too late.", instead: "Look for the OOM killer in dmesg on that host, and in the logs of launcher and scheduler. If it was the OOM killer: " + lessMemory,
 	forms: []string{"return code = -9", "exit code: -9", "died with <Signals.SIGKILL", "with signal SIGKILL", "xit code 137", "shutdown with signal 9 ", "EXIT CODE: 137", "EXIT CODE: 9", "exit status 137", "exitcode: -9", "exitcode  : -9", "on signal 9 (Killed)", "Signal 9 (SIGKILL) received by PID"}}
 
-func explainKill(l *logged, _ string) (summary, costs, instead string) {
+func explainKill(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "watchdog") {
+		return "", "The line says that a watchdog ended it: the process hung before, and the kill is an effect.", "Find where it hung: py-spy dump before the watchdog's time is over, NCCL_DEBUG=INFO on all ranks, and the program's last line. A longer time for the watchdog helps only if it is late."
+	}
 	if l.endedByTorchrun() {
 		return "", "Another process failed first, and torchrun ended this one for it.", "Read the output of the process below \"Root Cause (first observed failure)\"."
 	}
@@ -133,7 +136,7 @@ var frameworkMeanings = []*meaning{
 	{role: symptom, summary: "Ray's head does not answer", costs: "The process does not reach the head of the cluster (GCS, port 6379): it does not run, has ended, or the address is wrong.", instead: "Check ray status on the head, start it there with ray start --head, and join the other hosts with that address. All hosts need all of Ray's TCP ports of each other.",
 		forms: []string{"Could not find any running Ray instance", "ray.init() failed to connect", "nable to connect to GCS", "Failed to start GCS", "Failed to connect to GCS", "waiting for GCS to become available"}},
 	{role: symptom, summary: "Ray did not start on a host", costs: "Ray's head may answer, but Ray's own process on this host (the raylet) is not there: it has not begun yet, failed at its start, or announces another address.", instead: "Read raylet.err, raylet.out and dashboard_agent.log in /tmp/ray/session_latest/logs on that host, see its memory and /dev/shm, and give ray start --node-ip-address the host's own address.",
-		forms: []string{"have not registered with GCS", "no raylets have registered", "Ray processes died unexpectedly", "Unable to register worker with raylet"}},
+		forms: []string{"have not registered with GCS", "no raylets have registered", "Ray processes died unexpectedly", "Unable to register worker with raylet", "raylet_client.cc*Could not connect to socket"}},
 	{role: cause, summary: "Hosts have different software", costs: "Ray or Python has another version on this host than on the head.", instead: "Install the same versions of Python and Ray on all hosts, best from one container image.", forms: []string{"Version mismatch: The cluster was started with"}},
 	{role: cause, summary: "NCCL's library cannot be loaded", costs: "The program loads libnccl.so.2 when it needs it, and the loader does not find it, or refuses it.", instead: "Install NCCL for the CUDA of the program (pip: nvidia-nccl-cu12), and give its directory in LD_LIBRARY_PATH. vLLM takes a path from VLLM_NCCL_SO_PATH.",
 		forms: []string{"Unable to load NCCL library", "Cannot find libnccl.so", "(error code is libnccl.so", "Failed to load NCCL library from"}},

@@ -177,6 +177,9 @@ func (l *logged) background(number int, line string) {
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
 	}
+	if anyOf(line, []string{"Load weight end", "checkpoint shards: 100%", "Loading weights took"}) {
+		l.loadedAt = number
+	}
 	if l.epochAt == 0 && epochEnds().MatchString(line) {
 		l.epochAt = number
 	}

@@ -342,6 +342,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	case n <= firstOnes && l.preparing > 0:
 		costs += fmt.Sprintf(" A rank prepares data and has not ended in line %d: probably the others wait for it, for longer than the timeout.", l.preparing)
 		instead = "Prepare and cache the data before the job, use more processes for it, or raise the timeout (ddp_timeout, init_process_group(timeout=…)). " + slowest
+	case n <= firstOnes && l.loadedAt > 0 && l.sizes[ranks[0]] == "1":
+		costs += fmt.Sprintf(" A rank has loaded its weights by line %d: probably others still load theirs, for longer than the timeout, or have ended while they did.", l.loadedAt)
+		instead = "See in the logs of the other hosts how far they have loaded. Put the weights on a local disk of each host, or raise the timeout (SGLang: --dist-timeout; otherwise init_process_group(timeout=…)). If all have loaded: " + strings.ToLower(check[:1]) + check[1:]
 	case n <= firstOnes:
 		costs, instead = costs+firsts, check
 	case n >= manyBefore:

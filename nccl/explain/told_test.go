@@ -14,6 +14,8 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		overTCP  = "a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/1\n"
 		remote   = "DistBackendError: NCCL error in: a.cpp:1, remote process exited or there was a network error, NCCL version 2.18.6\n"
 		lsmod    = "# lsmod | grep nvidia_peermem\n"
+		loaded   = "[2025-02-07 01:19:40 TP0] Load weight end. type=DeepseekV3ForCausalLM\n"
+		timeout  = "[rank6]:[E207 01:29:36.730311765 ProcessGroupNCCL.cpp:616] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600050 milliseconds before timing out.\n"
 		unreadID = "util_rdma.h:547] NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument\n"
 	)
 	for _, c := range []struct{ text, says, notSays string }{
@@ -71,7 +73,18 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"Setting amd_iommu=off solved the hang of nccl.\n", "The text says that amd_iommu=off helps.", ""}, // NVIDIA/nccl-tests/issues/115
 		{"I disabled ACS, and nccl still hangs.\n", "The job hangs without an error", "helps."},
 		{"[W socket.cpp:663] [c10d] The client socket has failed to connect to [::ffff:255.255.0.0]:29500 (errno: 110 - Connection timed out).\n", "Not the address of a host", ""}, // hiyouga/LlamaFactory/issues/3715
-		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                            // NVIDIA/nccl-tests/issues/128
+		{"Passing `--ipc=host` to docker run fixed the NCCL error.\n", "/dev/shm is too small", ""},                                                                                 // pytorch/pytorch/issues/49095
+		{"Passing `--ipc=host` to docker run did not fix the NCCL error.\n", "", "/dev/shm is too small"},
+		{"NCCL fails. It can be fixed by setting the `NCCL_NVLS_ENABLE` env var to be \"0\".\n", "NVLink SHARP (NVLS) cannot be set up", ""}, // THUDM/slime/issues/45
+		{"If set NCCL_IB_DISABLE=1, the nccl job can run well.\n", "RDMA does not work", ""},                                                 // PaddlePaddle/Paddle/issues/10499
+		{"NCCL training on multiple nodes hangs under Slurm.\n", "only srun in it starts a process for each task", ""},                       // Lightning-AI/pytorch-lightning/issues/19817
+		{loaded + timeout, "probably others still load theirs", ""},                                                                          // sgl-project/sglang/issues/3368
+		{timeout, "PyTorch's watchdog stopped the job", "still load"},
+		{"SGLang's watchdog SIGKILLs it: \"Rank 0 scheduler died (exit code: -9)\"\n", "the kill is an effect", "OOM"},
+		{"Rank 0 scheduler died (exit code: -9)\n", "OOM", "the kill is an effect"},
+		{"raylet_client.cc:60: Could not connect to socket /tmp/ray/session_1/sockets/raylet.1\n", "Ray did not start on a host", ""}, // volcengine/verl/issues/158
+		{"The test fails with `proxy.cc:1716 NCCL WARN ... operation=Connect, res=3`\n", "NCCL's proxy thread failed", ""},
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
