@@ -97,12 +97,23 @@ var quotedBool = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*(?:- )?(hostNetwork|hostIPC|hostPID|shareProcessNamespace|privileged|allowPrivilegeEscalation|runAsNonRoot): *["'](?:true|false)["']`)
 })
 
+// manifestAt returns the line where the first manifest begins: what notes say above it is not for its pods.
+func manifestAt(text string, kind Kind) int {
+	if at := strings.Index("\n"+text, "\napiVersion:"); at >= 0 && kind == Kubernetes {
+		return 1 + strings.Count(text[:at], "\n")
+	}
+	return 0
+}
+
 func (s *script) containers(text string, kind Kind) {
 	if at := quotedBool().FindStringSubmatchIndex(text); at != nil && kind == Kubernetes {
 		s.say(1+strings.Count(text[:at[2]], "\n"), env.Error, "Text instead of a boolean", fmt.Sprintf("The value of %s is quoted.", text[at[2]:at[3]]), "Kubernetes accepts only true and false there, and rejects the manifest.", "Write it without quotes.")
 	}
-	disabled := false
+	disabled, from := false, manifestAt(text, kind)
 	rdma := slices.ContainsFunc(s.sets, func(v setting) bool {
+		if v.line < from {
+			return false
+		}
 		disabled = disabled || v.name == "NCCL_IB_DISABLE" && env.ParseNumber(v.value).Value != 0
 		return strings.HasPrefix(v.name, "NCCL_IB_") && v.name != "NCCL_IB_DISABLE" || v.name == "NCCL_NET" && v.value == "IB"
 	})
@@ -182,9 +193,10 @@ func (s *script) ownNetwork(text string, kind Kind) {
 		return
 	}
 	cure := map[Kind]string{Compose: "Add network_mode: host to the service.", Kubernetes: "Name the pod's own interface (=eth0), or give the pod hostNetwork: true, or the NIC through Multus."}[kind]
+	from := manifestAt(text, kind)
 	for _, v := range s.sets {
 		list := env.ParseList(v.value)
-		if v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME" || v.dynamic || list.Exclude || len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return !ofHost().MatchString(e.Name) }) {
+		if v.line < from || (v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME") || v.dynamic || list.Exclude || len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return !ofHost().MatchString(e.Name) }) {
 			continue
 		}
 		s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Interface that the container does not have", Wrong: fmt.Sprintf("%s = %q is an interface of the host, and the container has a network of its own.", v.name, shorten(v.value)), Costs: "In the container there is eth0 alone: ranks fail with no socket interface found.", Instead: cure})

@@ -394,6 +394,11 @@ var fallsBack = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`)
 })
 
+// launchedFrom is a place to meet on the host of srun itself.
+var launchedFrom = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i:rdzv[-_]endpoint|rdzv_host|main_process_ip|master_?addr|master_?ip|head_\w*)[= "']+\$\{?SLURM_LAUNCH_NODE_IPADDR\b`)
+})
+
 // rayAddress is the address of a host that ray start gets with a port, which it does not take.
 var rayAddress = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`)
@@ -491,6 +496,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if fallsBack().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
 			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")
+		}
+		if launchedFrom().MatchString(line) && !strings.Contains(text, "#SBATCH") {
+			s.say(number, env.Warning, "Ranks may meet outside of the job", "SLURM_LAUNCH_NODE_IPADDR is the address of the host on which srun was started.", "In a script of sbatch that is the job's first host. With srun or salloc on a login node it is that one, where no rank listens: all wait until the timeout.", "Take the job's first host: $(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1).")
 		}
 		if at := lowPort().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Warning, "The port needs root", fmt.Sprintf("Port %s is for the rendezvous.", at[1]), "Ports below 1024 are for root alone, and belong to other services: without root, rank 0 cannot listen there, and the others wait or are refused.", "Use a free port from 1024 on, the same on all hosts (MASTER_PORT, --master_port).")

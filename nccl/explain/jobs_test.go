@@ -22,6 +22,8 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sh", "torchrun --standalone --nnodes=2 --node_rank=$RANK a.py\n", "line 1: error:  torchrun is for one host", ""},
 		{"a.sh", "torchrun --standalone --nnodes=$WORLD_SIZE --master_addr=$MASTER_ADDR a.py\n", "line 1: warning:  torchrun is for one host", ""}, // openvla/openvla/issues/175
 		{"a.sh", "torchrun --standalone --nnodes=1 --nproc_per_node=8 a.py\n", "", "is for one host"},
+		{"a.sh", "A+=(--rdzv-backend=c10d --rdzv-endpoint=${SLURM_LAUNCH_NODE_IPADDR:-localhost}:15213)\ntorchrun \"${A[@]}\" a.py\n", "line 1: warning:  Ranks may meet outside of the job", ""}, // mlc-ai/pith-train/pull/47
+		{"a.sh", "#SBATCH -N 2\nsrun torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$SLURM_LAUNCH_NODE_IPADDR:15213 a.py\n", "", "outside of the job"},
 		{"a.sh", "H=$(hostname -s || echo localhost)\ntorchrun --nnodes=1 a.py\n", "", "may meet"},
 		{"a.txt", "$ kubectl describe node a\nAllocatable:\n  cpu:  96\n  rdma/hca_shared_devices_a:  0\n", "line 4: error:  A device plugin offers nothing", ""},
 		{"a.txt", "\"allocatable\": {\n  \"openshift.io/mlnxnics\": \"0\",\n  \"pods\": \"110\"\n}\n", "line 2: error:  A device plugin offers nothing", ""},

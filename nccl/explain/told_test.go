@@ -84,7 +84,9 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"Rank 0 scheduler died (exit code: -9)\n", "OOM", "the kill is an effect"},
 		{"raylet_client.cc:60: Could not connect to socket /tmp/ray/session_1/sockets/raylet.1\n", "Ray did not start on a host", ""}, // volcengine/verl/issues/158
 		{"The test fails with `proxy.cc:1716 NCCL WARN ... operation=Connect, res=3`\n", "NCCL's proxy thread failed", ""},
-		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
+		{"docker run --network=host img mpirun -x NCCL_SOCKET_IFNAME=ib0 -x NCCL_IB_HCA=mlx5_0 python a.py\n```\napiVersion: kubeflow.org/v1\nkind: MPIJob\nspec:\n  containers:\n  - image: a\n", "", "that the container does not have"}, // kubeflow/mpi-operator/issues/57
+		{"The job cannot run in an istio enabled namespace: dial tcp 192.0.2.1:443: connect: connection refused\n", "The pod has Istio's proxy", ""},                                                                                       // kubeflow/mpi-operator/issues/407
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                                                                                   // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
