@@ -65,6 +65,7 @@ type logged struct {
 	moved        bool                // a test shows that data arrived
 	preparing    int                 // line of a bar of a program that prepares data, and has not ended
 	stuck        int                 // line of prose that tells of a hang
+	thinAt       int                 // line of NCCL's topology with a PCI link of one lane and 2.5 GT/s
 	loadedAt     int                 // line by which a rank has its weights
 	epochAt      int                 // line of prose that tells when: at the end of an epoch, or at an evaluation
 	unkillable   bool                // and says that the processes cannot be killed

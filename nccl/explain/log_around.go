@@ -177,6 +177,9 @@ func (l *logged) background(number int, line string) {
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
 	}
+	if l.thinAt == 0 && (strings.Contains(line, "+ PCI[0.2] - PCI/") || strings.Contains(line, "+ PCI[0.2] - GPU/")) { // width * speed / 80 (graph/topo.cc)
+		l.thinAt = number
+	}
 	if anyOf(line, []string{"Load weight end", "checkpoint shards: 100%", "Loading weights took"}) {
 		l.loadedAt = number
 	}

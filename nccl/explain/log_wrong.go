@@ -91,7 +91,15 @@ func (l *logged) finish() {
 		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
 	}
 	l.noLimit()
+	l.thinLinks()
 	l.errors()
+}
+
+// thinLinks reports GPUs behind PCI links of 0.2 GB/s, which only virtual machines show.
+func (l *logged) thinLinks() {
+	if l.thinAt > 0 {
+		l.say(l.thinAt, env.Warning, "The virtual machine hides the topology", "NCCL finds PCI links of 0.2 GB/s (PCI[0.2]): one lane of PCIe 1.", "No GPU is behind such a link. It is what the virtual ports of a virtual machine say, and NCCL believes them: "+flatTopology, realTopology)
+	}
 }
 
 // differentVersions reports versions of NCCL that differ. A line without a host may be of another run, or of a second NCCL in one process.

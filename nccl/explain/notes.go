@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +55,7 @@ func (s *script) prose(text string, kind Kind) {
 		s.partOfRanks(text)
 		s.eachFirst(text)
 		s.bridgeTold(text)
+		s.sharedTold(text)
 	}
 }
 
@@ -73,6 +75,20 @@ func (s *script) eachFirst(text string) {
 	if at := bothFirst().FindStringIndex(text); at != nil && strings.Contains(text, "_perf") && strings.Contains(text, "mpirun") {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Each process runs a test of its own", "The text says that several processes have rank 0.", "The processes do not know each other: the test was built without MPI=1, or with another MPI than that of mpirun. Each host tests its own GPUs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list shows what there is).")
 	}
+}
+
+// littleShared is a sentence by which shared memory is too small, or was enlarged.
+var littleShared = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:/dev/shm|shared memory|\bshm\b)[^.\n]{0,60}\b(?:is|was|are|being) (?:too|very) (?:small|low|little)|\b(?:increase|enlarge|raise|increasing|enlarging|raising|larger|bigger|insufficient|not enough)\b[^.\n]{0,30}(?:/dev/shm|shm[-_]size|shared memory)`)
+})
+
+// sharedTold reports prose by which /dev/shm is too small, if nothing else was found.
+func (s *script) sharedTold(text string) {
+	at := littleShared().FindStringIndex(text)
+	if at == nil || len(s.helped) > 0 || !hanging().withRanks.MatchString(text) && !strings.Contains(text, "vLLM") || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+		return
+	}
+	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "/dev/shm is too small", "The text tells of shared memory.", "Docker gives a container 64 MiB, Kubernetes too. NCCL needs more for the GPUs of one host, and ends with a system error, or the program hangs or ends with a bus error.", "docker: --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory at /dev/shm.")
 }
 
 // bridgeTold reports prose by which containers of several hosts are in bridge networks.

@@ -27,6 +27,36 @@ var slowly = sync.OnceValue(func() slowWords {
 	}
 })
 
+const (
+	// flatTopology is what NCCL makes of the PCI tree of a virtual machine, and realTopology the cure.
+	flatTopology = "it finds no GPU near a NIC, leaves GPUDirect RDMA off, and chooses slow rings and too few channels."
+	realTopology = "Give NCCL the real topology: NCCL_TOPO_FILE with the cloud's file, or with one that NCCL_TOPO_DUMP_FILE writes on the bare host, changed to the bus IDs of the virtual machine. Or let the hypervisor show it: a GPU and its NIC below one virtual switch, root ports with x-speed and x-width (QEMU), and NUMA nodes (pxb-pcie). NCCL_NET_GDR_LEVEL=SYS turns GPUDirect RDMA on at any distance; measure whether it is faster."
+)
+
+var (
+	// virtualMachine and itsTopology are what a text has about a virtual machine and the tree of its devices.
+	virtualMachine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\bVMs?\b|(?i:\bvirtual machines?\b|\bvirtualized\b|\bpass-?through\b|\b(?:proxmox|kvm|qemu|esxi|vmware|hyper-?v|kubevirt|openstack)\b|虚拟机|直通)`)
+	})
+	itsTopology = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\btopo(?:logy|logies)?\b|拓扑`)
+	})
+)
+
+// flatTold reports a text that asks for the topology of a virtual machine, and in which nothing else was found.
+func (s *script) flatTold(text string, skip func(number int) bool) {
+	if slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) || !virtualMachine().MatchString(text) {
+		return
+	}
+	number := 0
+	for l := range strings.Lines(text) {
+		if number++; !skip(number) && !anyOf(l, printers) && itsTopology().MatchString(l) {
+			s.say(number, env.Warning, "The virtual machine hides the topology", "The text tells of the topology in a virtual machine.", "A virtual machine shows PCI bridges, links and NUMA nodes of its own, and NCCL believes them: "+flatTopology, realTopology)
+			return
+		}
+	}
+}
+
 // onlySlow says what decides how fast NCCL is between hosts, if a text asks for it and nothing else in it was found.
 func (s *script) onlySlow(text string, skip func(number int) bool) {
 	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note || f.Summary == noModule }) {

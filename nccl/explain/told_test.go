@@ -86,7 +86,19 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"The test fails with `proxy.cc:1716 NCCL WARN ... operation=Connect, res=3`\n", "NCCL's proxy thread failed", ""},
 		{"docker run --network=host img mpirun -x NCCL_SOCKET_IFNAME=ib0 -x NCCL_IB_HCA=mlx5_0 python a.py\n```\napiVersion: kubeflow.org/v1\nkind: MPIJob\nspec:\n  containers:\n  - image: a\n", "", "that the container does not have"}, // kubeflow/mpi-operator/issues/57
 		{"The job cannot run in an istio enabled namespace: dial tcp 192.0.2.1:443: connect: connection refused\n", "The pod has Istio's proxy", ""},                                                                                       // kubeflow/mpi-operator/issues/407
-		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                                                                                   // NVIDIA/nccl-tests/issues/128
+		{"`NCCL_P2P_DISABLE=1` - Disables peer-to-peer communication that causes hangs of nccl\n", "Direct access between GPUs does not work", "shared memory"},                                                                            // TrelisResearch/one-click-llms/pull/18
+		{"NCCL_P2P_DISABLE=1 causes hangs of nccl\n", "", "Direct access between GPUs does not work"},
+		{"a:1:2 [0] NCCL INFO + PCI[0.2] - PCI/0-65000 (104c823200000000)\n", "The virtual machine hides the topology", ""}, // NVIDIA/nccl-tests/issues/256
+		{"a:1:2 [0] NCCL INFO + PCI[0.2] - NIC/0-65000\n", "", "virtual machine"},
+		{"The topology of my VM is very different from that of the host.\n", "The virtual machine hides the topology", ""}, // NVIDIA/nccl/issues/1674
+		{"The topology of my host has two NUMA nodes.\n", "", "virtual machine"},
+		{"It hangs when using more than 8 GPUs with nccl.\n", "a hang of ranks on several hosts", ""},                                               // NVIDIA/nccl/issues/634
+		{"a:1:2 [0] proxy.cc:1570 NCCL WARN [Service thread] Unknown command 790 from localRank -1\n", "A stranger speaks to NCCL's port", ""},      // NVIDIA/nccl/issues/851
+		{"When the shared memory allocated for a docker container is too small and when TP is used, vLLM can hang.\n", "/dev/shm is too small", ""}, // vllm-project/vllm/pull/1125
+		{"I had to increase the Docker `/dev/shm` to avoid NCCL errors.\n", "/dev/shm is too small", ""},                                            // vllm-project/production-stack/issues/44
+		{"I had to increase the batch size to use the shared memory of the SM.\n", "", "/dev/shm"},
+		{"[BUG] Multi-Node Address in Use Error with torchrun\n", "The port is taken", ""},                               // deepspeedai/DeepSpeed/issues/1923
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
