@@ -282,12 +282,6 @@ func TestSlurmWithoutRoot(t *testing.T) {
 	}
 	c.on(t, "a", string(program), "cat > /var/fabricform; chmod 755 /var/fabricform")
 	c.on(t, "a", fmt.Sprintf(slurmFabric, "wave = 2", 9000), "cat > /var/f.hcl")
-	var rules string
-	for _, b := range blocks(readPage(t, "../docs/slurm.md")) {
-		if b.kind == "sudoers" {
-			rules += strings.Join(b.lines, "\n") + "\n"
-		}
-	}
 	for _, n := range slurmNodes {
 		c.on(t, n.name, "", "useradd -m -u 64124 deploy")
 	}
@@ -300,7 +294,7 @@ func TestSlurmWithoutRoot(t *testing.T) {
 	as("plan", "/var/f.hcl").want(t, 4, "sudo does not start it", "docs/slurm.md")
 	c.idle(t)
 	for _, n := range slurmNodes {
-		c.on(t, n.name, rules, "cat > /etc/sudoers.d/fabricform; chmod 440 /etc/sudoers.d/fabricform; visudo -cq")
+		c.on(t, n.name, sudoRules(t), "cat > /etc/sudoers.d/fabricform; chmod 440 /etc/sudoers.d/fabricform; visudo -cq")
 		if left := c.on(t, n.name, "", "ls /var/tmp /var/lib/fabricform 2>/dev/null || true"); strings.Contains(left, "fabricform-") {
 			t.Errorf("host %s keeps what was sent: %s", n.name, left)
 		}
@@ -336,4 +330,15 @@ kill $(cat /run/slurm/slurmd.pid); while pgrep -x slurmd >/dev/null; do sleep 0.
 		t.Errorf("not all is as before: %s", s)
 	}
 	as("plan", "-detailed-exitcode", "/var/f.hcl").want(t, 0)
+}
+
+// sudoRules returns the rules of docs/slurm.md by which the user deploy starts helpers.
+func sudoRules(t *testing.T) (rules string) {
+	t.Helper()
+	for _, b := range blocks(readPage(t, "../docs/slurm.md")) {
+		if b.kind == "sudoers" {
+			rules += strings.Join(b.lines, "\n") + "\n"
+		}
+	}
+	return rules
 }

@@ -110,35 +110,39 @@ type slurmNode struct {
 	comment    string
 }
 
-// columns are what sinfo prints of a node, each as wide as this: the text at the end has any characters.
+// columns are what sinfo prints of a node, each as wide as this: the texts at the end have any characters, and line breaks.
 var columns = []struct {
 	name  string
 	width int
-}{{"PartitionName", 256}, {"StateComplete", 256}, {"Comment", 512}, {"Reason", 512}}
+}{{"NodeList", 256}, {"PartitionName", 256}, {"StateComplete", 256}, {"Comment", 512}, {"Reason", 512}}
 
 // node asks Slurm for the node.
 func (s Slurm) node(ctx context.Context) (n slurmNode, err error) {
 	var format []string
+	width := 1 // of the line break
 	for _, c := range columns {
 		format = append(format, fmt.Sprintf("%s:%d", c.name, c.width))
+		width += c.width
 	}
 	out, err := s.Run(ctx, "sinfo", "--all", "--noheader", "--Node", "--nodes="+s.Node, "--Format="+strings.Join(format, ","))
 	if err != nil {
 		return n, err
 	}
-	for line := range strings.Lines(out) {
-		line = strings.TrimSuffix(line, "\n")
+	for ; len(out) > 0; out = out[width:] {
+		if len(out) < width || out[width-1] != '\n' {
+			return n, fmt.Errorf("sinfo printed %.80q, which is not understood", out)
+		}
 		var fields []string
+		at := 0
 		for _, c := range columns {
-			width := min(c.width, len(line))
-			fields = append(fields, strings.TrimSpace(line[:width]))
-			line = line[width:]
+			fields = append(fields, strings.TrimSpace(out[at:at+c.width]))
+			at += c.width
 		}
-		if len(fields[1]) == 0 {
-			continue // the rest of a reason with several lines
+		if fields[0] != s.Node { // as with gpu[1-8] or ALL
+			return n, fmt.Errorf("%q is not the name of one node: name this node with -node", s.Node)
 		}
-		n.partitions = append(n.partitions, fields[0])
-		n.state, n.comment, n.reason = fields[1], strings.TrimSuffix(fields[2], "(null)"), fields[3]
+		n.partitions = append(n.partitions, fields[1])
+		n.state, n.comment, n.reason = fields[2], strings.TrimSuffix(fields[3], "(null)"), fields[4]
 		for _, flag := range strings.Split(strings.ToLower(n.state), "+") {
 			n.drained = n.drained || flag == "drain"
 			n.down = n.down || slices.ContainsFunc([]string{"down", "fail", "reboot"}, func(p string) bool { return strings.HasPrefix(flag, p) })

@@ -54,8 +54,8 @@ func (f *fakeSlurm) run(_ context.Context, program string, args ...string) (stri
 	for name, n := range f.nodes {
 		for _, p := range n.partitions {
 			switch drained := strings.HasSuffix(n.state, "+drain"); {
-			case slices.Contains(args, "--nodes="+name):
-				fmt.Fprintf(&out, "%-256s%-256s%-512s%-512s\n", p, n.state, n.comment, n.reason)
+			case slices.Contains(args, "--nodes="+name), slices.Contains(args, "--nodes=ALL"):
+				fmt.Fprintf(&out, "%-256s%-256s%-256s%-512s%-512s\n", name, p, n.state, n.comment, n.reason)
 			case slices.Contains(args, "--states=drain") && drained:
 				fmt.Fprintf(&out, "%s|%s|2026-11-27T10:00:%02d\n", p, name, n.since)
 			}
@@ -85,6 +85,7 @@ func TestTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		v, last       *Verdict
 		state, reason string // before
+		comment       string
 		after         string
 		told          bool
 		quiet         bool // no program runs
@@ -105,10 +106,12 @@ func TestTell(t *testing.T) {
 		"down by another":             {v: ill, last: well, state: "down", reason: "bad DIMM", after: "down bad DIMM"},
 		"failing":                     {v: ill, last: well, state: "mixed+fail", reason: "bad DIMM", after: "mixed+fail bad DIMM"},
 		"down after our drain":        {v: well, last: ill, state: "down+drain", reason: reason, after: "down " + reason, told: true},
+		"repaired, lines of others":   {v: well, last: ill, state: "idle+drain", reason: reason, comment: "rack 7\nfan replaced\n", after: "idle none", told: true},
+		"a reason with lines":         {v: ill, last: well, state: "idle", reason: "a fan\nall             idle+drain", after: "idle+drain " + reason, told: true},
 		"a restart was asked for":     {v: ill, state: "idle+reboot_requested", reason: "kernel", after: "idle+reboot_requested kernel"},
 	} {
 		f := cluster("a")
-		f.nodes["a"].state, f.nodes["a"].reason = c.state, c.reason
+		f.nodes["a"].state, f.nodes["a"].reason, f.nodes["a"].comment = c.state, c.reason, c.comment
 		_, told, err := Slurm{Node: "a", MaxDrained: 1, Run: f.run}.Tell(t.Context(), c.v, c.last)
 		if n := f.nodes["a"]; err != nil || told != c.told || n.state+" "+n.reason != c.after || c.quiet != (len(f.ran) == 0) {
 			t.Errorf("%s: told %v, %v, now %s %s; ran %q", name, told, err, n.state, n.reason, f.ran)
@@ -129,6 +132,7 @@ func TestReport(t *testing.T) {
 		{&later, "fabricform: health: 1970-01-01T00:00:00Z as it was applied", "fabricform: health: 1970-01-01T02:00:00Z nic.rail0: mtu is 1500, wanted 9000"},
 		{&later, "fabricform: health: 1970-01-01T00:00:00Z nic.rail0: mtu is 1500, wanted 9000", "fabricform: health: 1970-01-01T00:00:00Z nic.rail0: mtu is 1500, wanted 9000"},
 		{&later, "rack 7", "rack 7"},
+		{&later, "rack 7\nfan replaced", "rack 7\nfan replaced"},
 	} {
 		f := cluster("a")
 		f.nodes["a"].comment = c.before
@@ -192,6 +196,10 @@ func TestTellAgain(t *testing.T) {
 	f := cluster("a")
 	if _, told, err := (Slurm{Node: "b", MaxDrained: 1, Run: f.run}).Tell(t.Context(), ill, well); told || err == nil || !strings.Contains(err.Error(), "knows no node b") {
 		t.Error(told, err)
+	}
+	f = cluster("a", "b")
+	if _, told, err := (Slurm{Node: "ALL", MaxDrained: 1, Run: f.run}).Tell(t.Context(), ill, well); told || err == nil || !strings.Contains(err.Error(), "not the name of one node") || len(f.ran) != 1 {
+		t.Error(told, err, f.ran)
 	}
 	odd := Slurm{Node: "a", Run: func(context.Context, string, ...string) (string, error) { return "something\n", nil }}
 	if _, told, err := odd.Tell(t.Context(), ill, well); told || err == nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fabricform/fabricform/checkpoint"
@@ -82,7 +83,7 @@ func (a *app) health(ctx context.Context, o healthOptions) error {
 		return a.noVerdict(fmt.Sprintf("find this program: %s", err))
 	}
 	v := judge(ctx, self, healthLimit, healthProgram)
-	last := lastTold()
+	last := lastTold(toldFile)
 	v.Notes = append(v.Notes, v.Risen(last)...)
 	if a.asJSON {
 		if err := a.out.HealthJSON(v); err != nil {
@@ -168,12 +169,15 @@ func runSlurm(ctx context.Context, name string, args ...string) (string, error) 
 }
 
 // lastTold returns the last verdict that Slurm was told; nil if there is none, or if somebody else could have written it.
-func lastTold() *health.Verdict {
-	info, err := os.Lstat(toldFile)
+func lastTold(path string) *health.Verdict {
+	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || info.Size() > 1<<20 {
 		return nil
 	}
-	raw, err := file.Read(toldFile)
+	if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != os.Geteuid() {
+		return nil
+	}
+	raw, err := file.Read(path)
 	var v health.Verdict
 	if err != nil || json.Unmarshal(raw, &v) != nil || v.Check() != nil {
 		return nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,5 +41,42 @@ func TestJudge(t *testing.T) {
 	}
 	if v := judge(t.Context(), "/no/such/program", time.Second); v.State != health.Unknown {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestTheLastVerdictIsRoots: a file that somebody else could have written, or that is none, is no verdict, and none is waited for.
+func TestTheLastVerdictIsRoots(t *testing.T) {
+	const good = `{"state":"healthy","compared":2}`
+	write := func(text string, mode os.FileMode) func(path string) error {
+		return func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode))
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want bool
+	}{
+		"own":           {write(good, 0o600), true},
+		"for a group":   {write(good, 0o620), false},
+		"for all":       {write(good, 0o602), false},
+		"of another":    {func(path string) error { return errors.Join(write(good, 0o600)(path), os.Chown(path, 64123, 0)) }, false},
+		"a link":        {func(path string) error { return errors.Join(write(good, 0o600)(path+"x"), os.Symlink(path+"x", path)) }, false},
+		"a pipe":        {func(path string) error { return syscall.Mkfifo(path, 0o600) }, false},
+		"a folder":      {func(path string) error { return os.Mkdir(path, 0o700) }, false},
+		"huge":          {write(good+strings.Repeat(" ", 1<<20), 0o600), false},
+		"half":          {write(good[:9], 0o600), false},
+		"impossible":    {write(`{"state":"healthy","compared":0}`, 0o600), false},
+		"there is none": {func(string) error { return nil }, false},
+	} {
+		if name == "of another" && os.Getuid() != 0 {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "health.json")
+		if err := c.make(path); err != nil {
+			t.Fatal(name, err)
+		}
+		if v := lastTold(path); (v != nil) != c.want {
+			t.Errorf("%s: %+v", name, v)
+		}
 	}
 }

@@ -51,6 +51,8 @@ type guest struct {
 	from    []netip.Addr
 	until   time.Time
 	arrived chan net.Conn // holds one
+
+	forgotten bool // nobody waits any more; guarded by the door's mu
 }
 
 // invitation is the payload of the credential that helpers get.
@@ -136,16 +138,28 @@ func (d *door) invite(ctx context.Context, ns []node) ([]*guest, string, error) 
 	return guests, credential, nil
 }
 
-// forget ends an invitation.
+// forget ends an invitation. A connection that comes later is closed.
 func (d *door) forget(g *guest) {
 	d.mu.Lock()
 	delete(d.expected, g.digest)
+	g.forgotten = true
 	d.mu.Unlock()
 	select {
 	case late := <-g.arrived:
 		late.Close()
 	default:
 	}
+}
+
+// hand gives the guest its connection.
+func (d *door) hand(g *guest, c net.Conn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g.forgotten {
+		return errors.New("nobody waits for this helper any more")
+	}
+	g.arrived <- c
+	return nil
 }
 
 // await returns the connection of the helper, or why it does not come: its step may end before.
@@ -212,6 +226,9 @@ func from(c net.Conn) netip.Addr { return c.RemoteAddr().(*net.TCPAddr).AddrPort
 
 // knock reports whether a connection comes from root of an address from which a helper is expected.
 func (d *door) knock(c net.Conn) bool {
+	if !reserved(uint16(c.RemoteAddr().(*net.TCPAddr).Port)) {
+		return false
+	}
 	at := from(c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,7 +236,7 @@ func (d *door) knock(c net.Conn) bool {
 	for _, g := range d.expected {
 		wanted = wanted || now.Before(g.until) && slices.Contains(g.from, at)
 	}
-	if !wanted || d.closed || !reserved(uint16(c.RemoteAddr().(*net.TCPAddr).Port)) {
+	if !wanted || d.closed {
 		return false
 	}
 	if len(d.knocking[at]) == mostKnocking {
@@ -279,8 +296,7 @@ func (d *door) admit(c net.Conn) error {
 	if err = errors.Join(writeBounded(secure, "welcome"), c.SetDeadline(time.Time{})); err != nil {
 		return err
 	}
-	g.arrived <- &stream{secure}
-	return nil
+	return d.hand(g, &stream{secure})
 }
 
 // spend takes the guest whose secret this is. A secret that is shown from another address stays that of its node.

@@ -243,10 +243,173 @@ func TestASecretWorksFromItsNodeOnly(t *testing.T) {
 
 func TestASecretIsShortLived(t *testing.T) {
 	o := open(t)
+	out, err := pipe(t.Context(), o.credential, o.munge.command("unmunge", "--keys=TTL")...)
+	if ttl, _, _ := strings.Cut(out, "\n"); err != nil || strings.Join(strings.Fields(ttl), " ") != "TTL: 60" {
+		t.Errorf("munge says of the credential: %q, %v", ttl, err)
+	}
+	for _, g := range o.guests {
+		o.forget(g)
+	}
+	if o.knockWith(t, "127.0.0.1", func(bound string) string { return o.proof(t, o.invitation.Secrets["n1"], bound) }) {
+		t.Error("a secret is let in after it was forgotten")
+	}
 	o.validity = 0
 	o = o.invite(t)
+	if o.shakesHands(t, "127.0.0.1") {
+		t.Error("a node is heard after its time")
+	}
+	o.validity = time.Minute
+	if _, _, err := o.door.invite(t.Context(), []node{n1}); err != nil { // the door hears that address again
+		t.Fatal(err)
+	}
 	if o.knockWith(t, "127.0.0.1", func(bound string) string { return o.proof(t, o.invitation.Secrets["n1"], bound) }) {
 		t.Error("a secret is let in after its time")
+	}
+}
+
+// shakesHands reports whether the door answers TLS to root of an address.
+func (o opened) shakesHands(t *testing.T, from string) bool {
+	t.Helper()
+	plain, err := dialReserved(t.Context(), netip.MustParseAddr(from), o.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	return tls.Client(plain, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(t.Context()) == nil
+}
+
+// TestStrangersAreNotHeard: not even root of an address from which no helper is expected.
+func TestStrangersAreNotHeard(t *testing.T) {
+	o := open(t)
+	if !o.shakesHands(t, "127.0.0.1") || o.shakesHands(t, "127.0.0.9") {
+		t.Error("a stranger is heard, or a node is not")
+	}
+}
+
+// TestALateHelperIsClosed: nobody would serve it, and it would wait.
+func TestALateHelperIsClosed(t *testing.T) {
+	o := open(t)
+	c, _, err := dialBack(t.Context(), o.munge, strings.NewReader(o.credential), "n1", root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	o.forget(o.guests[0])
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("its connection stays: %v", err)
+	}
+	here, there := net.Pipe() // it had proven itself before it was forgotten
+	defer there.Close()
+	if o.hand(o.guests[0], here) == nil {
+		t.Error("a connection is handed to nobody")
+	}
+}
+
+// TestAProvenConnectionStays: those that say nothing are closed, the oldest first, and it is not one of them.
+func TestAProvenConnectionStays(t *testing.T) {
+	o := open(t)
+	c, _, err := dialBack(t.Context(), o.munge, strings.NewReader(o.credential), "n1", root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	there := <-o.guests[0].arrived
+	defer there.Close()
+	o.invite(t)
+	for range 2 * mostKnocking {
+		silent, err := dialReserved(t.Context(), n1.addrs[0], o.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	if !o.shakesHands(t, "127.0.0.2") { // it was accepted after all of those
+		t.Fatal("the door does not answer")
+	}
+	if _, err := there.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFewProgramsReadCredentials: connections that prove nothing start only so many at once.
+func TestFewProgramsReadCredentials(t *testing.T) {
+	o := open(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "unmunge"), []byte("#!/bin/sh\necho >> "+dir+"/started\nuntil [ -e "+dir+"/go ]; do sleep 0.05; done\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	var all sync.WaitGroup
+	for range 2 * readersAtOnce {
+		all.Go(func() { o.knockWith(t, "127.0.0.1", func(string) string { return "MUNGE:x:" }) })
+	}
+	started := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "started")) // not there at first
+		return len(text)
+	}
+	for end := time.Now().Add(proofPatience - time.Second); started() < readersAtOnce && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if n := started(); n == 0 || n > readersAtOnce {
+		t.Errorf("%d programs read credentials at once", n)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}
+
+// TestOldTLSIsRefused: with TLS 1.2, the value that binds a credential to a connection can be that of another one (RFC 9266, 3).
+func TestOldTLSIsRefused(t *testing.T) {
+	o := open(t)
+	plain, err := dialReserved(t.Context(), n1.addrs[0], o.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).HandshakeContext(t.Context()) == nil {
+		t.Error("the door speaks TLS 1.2")
+	}
+	old, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{o.key}, MaxVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	go func() {
+		if c, err := old.Accept(); err == nil {
+			_ = c.(*tls.Conn).HandshakeContext(t.Context()) // it fails, which the helper reports
+			c.Close()
+		}
+	}()
+	in := o.invitation
+	in.Door = old.Addr().String()
+	payload, _ := json.Marshal(in)
+	credential, err := o.munge.encode(t.Context(), string(payload), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := dialBack(t.Context(), o.munge, strings.NewReader(credential), "n1", root); err == nil || !strings.Contains(err.Error(), "protocol version") {
+		t.Errorf("the helper speaks TLS 1.2: %v", err)
+	}
+}
+
+// endless is a credential without an end.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n += len(p); e.n > 4*mostInvitation {
+		return 0, errors.New("all of it is read")
+	}
+	return len(p), nil
+}
+
+func TestInvitationsAreBounded(t *testing.T) {
+	if _, _, err := dialBack(t.Context(), munge{}, &endless{}, "n1", root); err == nil || strings.Contains(err.Error(), "all of it is read") {
+		t.Error(err)
 	}
 }
 

@@ -29,7 +29,11 @@ esac
 { grep -v "^NodeName=$node " nodes; echo "NodeName=$node State=$text"; } > new
 mv new nodes
 `
-	fakeSqueue = "#!/bin/sh\ncat \"$(dirname \"$0\")/jobs\"\n"
+	// Its format begins with a word, which is before each job. Lines that begin with ! are the rest of a job's name.
+	fakeSqueue = `#!/bin/sh
+for arg; do case $arg in --format=*) word=${arg#--format=}; word=${word%% *} ;; esac; done
+sed -e "/^!/!s/^/$word /" -e 's/^!//' "$(dirname "$0")/jobs"
+`
 )
 
 type fakeCluster struct {
@@ -87,7 +91,7 @@ func (f fakeCluster) drain(hosts ...string) error {
 // TestWhatIsDrainedIsGivenBack: what this run drained, and nothing else, also after an error.
 func TestWhatIsDrainedIsGivenBack(t *testing.T) {
 	f := newFake(t, "1")
-	f.write("jobs", "1 R fabricform\n")
+	f.write("jobs", "1 R 0 fabricform\n")
 	if _, err := ask(t.Context(), "scontrol", "update", "NodeName=b", "State=DRAIN", "Reason=a fan"); err != nil {
 		t.Fatal(err)
 	}
@@ -125,13 +129,25 @@ func TestOfTwoRunsTheYoungerEnds(t *testing.T) {
 	otherRunPatience = 0
 	t.Cleanup(func() { otherRunPatience = 20 * time.Second })
 	f := newFake(t, "9")
-	f.write("jobs", "9 R fabricform\n10 R train a model\n8 R fabricform\n")
+	f.write("jobs", "9 R 0 fabricform\n10 R 1000 train a model\n8 R 0 fabricform\n")
 	if err := f.drain("a"); err == nil || !strings.Contains(err.Error(), "another run of fabricform is at work there, by job 8") || f.drainedNodes() != "" {
 		t.Error(err, f.drainedNodes())
 	}
 	f.holds[0].job = "7"
 	var busy *transport.BusyError
 	if err := f.drain("a"); !errors.As(err, &busy) || strings.Join(busy.Jobs, " ") != "9 10 8" || f.drainedNodes() != "" {
+		t.Error(err, f.drainedNodes())
+	}
+}
+
+// TestUsersAreNoRunOfOurs: a user's job has the name of ours, and another one a line break in its name. They are waited for as all jobs.
+func TestUsersAreNoRunOfOurs(t *testing.T) {
+	otherRunPatience = 0
+	t.Cleanup(func() { otherRunPatience = 20 * time.Second })
+	f := newFake(t, "9")
+	f.write("jobs", "9 R 0 fabricform\n7 R 1000 fabricform\n6 R 1000 x\n!5 R 0 fabricform\n! 4 R 0 fabricform\n")
+	var busy *transport.BusyError
+	if err := f.drain("a"); !errors.As(err, &busy) || strings.Join(busy.Jobs, " ") != "7 6" || f.drainedNodes() != "" {
 		t.Error(err, f.drainedNodes())
 	}
 }

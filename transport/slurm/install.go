@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -26,14 +25,8 @@ func installSelf(version string) error {
 	if err := os.MkdirAll(installDir, 0o700); err != nil {
 		return err
 	}
-	for _, dir := range []string{installDir, filepath.Dir(installDir)} {
-		info, err := os.Lstat(dir)
-		if err != nil {
-			return err
-		}
-		if s := info.Sys().(*syscall.Stat_t); !info.IsDir() || s.Uid != root || info.Mode().Perm()&0o022 != 0 {
-			return fmt.Errorf("install the helper: %s must be a folder of root in which nobody else can write", dir)
-		}
+	if err := rootsAlone(installDir, filepath.Dir(installDir)); err != nil {
+		return err
 	}
 	tmp, err := os.CreateTemp(installDir, "new-")
 	if err != nil {
@@ -52,13 +45,30 @@ func installSelf(version string) error {
 	return fmt.Errorf("start %s: %w", place, syscall.Exec(place, append([]string{place}, os.Args[1:]...), os.Environ()))
 }
 
-// sent begins the folders to which slurmd's tree carries programs.
-const sent = "/var/tmp/fabricform-"
+// rootsAlone returns an error for a folder in which anybody but root can write.
+func rootsAlone(dirs ...string) error {
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if s := info.Sys().(*syscall.Stat_t); !info.IsDir() || s.Uid != root || info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("install the helper: %s must be a folder of root in which nobody else can write", dir)
+		}
+	}
+	return nil
+}
+
+// What begins the folders to which slurmd's tree carries programs: nobody but root can make one there first, or an ordinary user can.
+const (
+	sentByRoot = installDir + "/sent-"
+	sentBySudo = "/var/tmp/fabricform-"
+)
 
 // removeSent removes a program that slurmd's tree has carried to this node, and a folder that was made for it.
 func removeSent(path string) error {
 	dir := filepath.Dir(path)
-	if !strings.HasPrefix(dir, sent) {
+	if !hasAnyPrefix(dir, sentByRoot, sentBySudo) {
 		return nil // it was started by hand
 	}
 	return errors.Join(os.Remove(path), os.Remove(dir))

@@ -4,10 +4,12 @@ package slurm
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -39,6 +41,7 @@ var nodeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // values are text that people wrote.
 func parseNodes(text string) ([]node, error) {
 	var out []node
+	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		v := map[string]string{}
 		for word := range strings.FieldsSeq(line) {
@@ -52,6 +55,10 @@ func parseNodes(text string) ([]node, error) {
 		if !nodeName().MatchString(v["NodeName"]) {
 			return nil, fmt.Errorf("read scontrol's answer: %q is no name of a node", v["NodeName"])
 		}
+		if seen[v["NodeName"]] { // a comment may have several lines
+			return nil, fmt.Errorf("read scontrol's answer: it has node %s twice: look for a comment of a node with a line break and NodeName=", v["NodeName"])
+		}
+		seen[v["NodeName"]] = true
 		n := node{name: v["NodeName"], addr: v["NodeAddr"], hostname: v["NodeHostName"], states: strings.FieldsFunc(v["State"], func(r rune) bool { return r == '+' })}
 		n.allocated, _ = strconv.Atoi(v["CPUAlloc"]) // 0 for an unknown number: Slurm refuses a step that does not fit
 		n.total, _ = strconv.Atoi(v["CPUTot"])
@@ -307,14 +314,19 @@ func ids(jobs []job) (out []string) {
 	return out
 }
 
-// jobsOn returns the jobs that hold processors of the nodes.
+// jobsOn returns the jobs that hold processors of the nodes. Only the names of root's jobs and of our user's count: other users choose any, such
+// as ours, or lines that look like a job's. So each line of squeue begins with a random word.
 func jobsOn(ctx context.Context, nodes ...string) (out []job, err error) {
+	word := rand.Text()
 	text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
-		"--nodelist="+strings.Join(nodes, ","), "--format=%A %t %j")
+		"--nodelist="+strings.Join(nodes, ","), "--format="+word+" %A %t %U %j")
 	for line := range strings.Lines(text) {
-		fields := append(strings.SplitN(strings.TrimSpace(line), " ", 3), "", "")
-		j := job{fields[0], fields[1], fields[2]}
-		if strings.Trim(j.id, "0123456789") == "" && j.id != "" && !slices.ContainsFunc(out, func(o job) bool { return o.id == j.id }) {
+		fields := append(strings.SplitN(strings.TrimSpace(line), " ", 5), "", "", "", "")
+		j, user := job{id: fields[1], state: fields[2]}, fields[3]
+		if user == strconv.Itoa(root) || user == strconv.Itoa(os.Getuid()) {
+			j.name = fields[4]
+		}
+		if fields[0] == word && strings.Trim(j.id, "0123456789") == "" && j.id != "" && !slices.ContainsFunc(out, func(o job) bool { return o.id == j.id }) {
 			out = append(out, j)
 		}
 	}

@@ -45,6 +45,10 @@ func TestNodesAreRead(t *testing.T) {
 			t.Errorf("%s is a node", line)
 		}
 	}
+	// What follows is the end of a comment of n1, as if n2 were there.
+	if _, err := parseNodes("NodeName=n1 State=IDLE Comment=rack 7\nNodeName=n2 NodeAddr=10.7.0.66 State=IDLE\nNodeName=n2 State=IDLE+DRAIN\n"); err == nil || !strings.Contains(err.Error(), "node n2 twice") {
+		t.Errorf("a comment is taken for a node: %v", err)
+	}
 	if none, err := parseNodes("No nodes in the system\n\x00=\n=\n"); err != nil || len(none) != 0 {
 		t.Errorf("%v, %v", none, err)
 	}
@@ -63,6 +67,16 @@ func TestAHostIsFoundByNameOrAddress(t *testing.T) {
 	for address, want := range map[string]string{"n1": "n1", "host1": "n1", "10.7.0.1": "10.7.0.1", "127.0.0.5": "n3", "n4": ""} {
 		if n, found := all.find(t.Context(), address); n.name != want || found != (want != "") {
 			t.Errorf("%s is node %q, %v; want %q", address, n.name, found, want)
+		}
+	}
+}
+
+// TestNoNodeDialsFromALoopbackAddress: Debian's installer writes one for the machine itself.
+func TestNoNodeDialsFromALoopbackAddress(t *testing.T) {
+	for addr, want := range map[string]string{"127.0.1.1": "it has none", "::1": "it has none", "10.7.0.1": ""} {
+		n := node{name: "n1", addr: addr}
+		if err := n.resolve(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", addr, n.addrs, err)
 		}
 	}
 }

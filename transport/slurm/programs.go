@@ -25,7 +25,7 @@ const mostAnswer = 64 << 20
 func environment() []string {
 	var out []string
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); name == "SLURM_CONF" || !hasAnyPrefix(name, "SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SQUEUE_", "SINFO_", "SCONTROL_") {
+		if name, _, _ := strings.Cut(v, "="); name == "SLURM_CONF" || !hasAnyPrefix(name, "SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "SBCAST_", "SALLOC_", "SCANCEL_", "SQUEUE_", "SINFO_", "SCONTROL_") {
 			out = append(out, v)
 		}
 	}

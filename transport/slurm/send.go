@@ -25,21 +25,21 @@ const (
 	packing        = 4 // a level of gzip: two fifths of the size, in half the time of the default level
 )
 
-// receiver is the script of a step that gets a program. $1 is a folder, and $2 a random word. It makes the folder, which only this
-// user can enter, says that it is ready, and waits for the word: the program is there. Then it goes on as the program, whose credential
-// follows on the same input.
+// receiver is the script of a step that gets a program. $1 is a random word. The first line of its input is a folder, which it makes, and
+// which only this user can enter. It says that it is ready, and waits for the word: the program is there. Then it goes on as the program, whose
+// credential follows on the same input.
 //
-// Every user can read the folder's name in the arguments of srun. Who is first keeps the helper out; a file outside of such a folder could be
-// replaced before root starts it.
+// Every user can read the arguments of srun. The folder is not among them: who made it first could keep the helper out. A file outside of such a
+// folder could be replaced before root starts it.
 const receiver = `umask 077
-mkdir "$1" || exit
-echo "$2 $SLURMD_NODENAME $SLURM_STEP_ID"
+IFS= read -r dir && mkdir -p "${dir%/*}" && mkdir "$dir" || exit
+echo "$1 $SLURMD_NODENAME $SLURM_STEP_ID"
 IFS= read -r word || word=
-if [ "$word" = "$2" ]; then
-  gzip -dc "$1/gz" > "$1/new" && chmod 700 "$1/new" && rm "$1/gz" && exec "$1/new" agent ` + dialBackFlag + `
-  echo "` + failure + ` $SLURMD_NODENAME the program that was sent cannot be unpacked in /var/tmp" >&2
+if [ "$word" = "$1" ]; then
+  gzip -dc "$dir/gz" > "$dir/new" && chmod 700 "$dir/new" && [ -x "$dir/new" ] && rm "$dir/gz" && exec "$dir/new" agent ` + dialBackFlag + `
+  echo "` + failure + ` $SLURMD_NODENAME the program that was sent cannot be unpacked or started in ${dir%/*}: is it full, or mounted with noexec?" >&2
 fi
-rm -rf "$1"
+rm -rf "$dir"
 exit 1
 `
 
@@ -108,9 +108,12 @@ func (c *Cluster) removePacked() {
 // send starts a step on nodes of an allocation, and sends the helper to it down slurmd's tree. Afterwards, the step is the helper.
 func (c *Cluster) send(ctx context.Context, s step, names []string) (*process, error) {
 	word := "fabricform-" + rand.Text()
-	path := sent + rand.Text()
+	path := sentByRoot + rand.Text()
+	if s.sudo {
+		path = sentBySudo + rand.Text()
+	}
 	ready := make(chan string, len(names))
-	p, err := start(append(stepOf(s.hold, names, s.gpus), "/bin/sh", "-c", receiver, "sh", path, word), func(line string) {
+	p, err := start(append(stepOf(s.hold, names, s.gpus), "/bin/sh", "-c", receiver, "sh", word), func(line string) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == word && strings.Trim(f[2], "0123456789") == "" {
 			select {
 			case ready <- f[2]:
@@ -120,6 +123,10 @@ func (c *Cluster) send(ctx context.Context, s step, names []string) (*process, e
 	})
 	if err != nil {
 		return nil, err
+	}
+	if _, err := io.WriteString(p.in, path+"\n"); err != nil {
+		p.stop()
+		return nil, errors.New(p.said())
 	}
 	file, err := c.pack(s.goarch)
 	id, late := "", time.After(startPatience)

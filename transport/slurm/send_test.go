@@ -11,16 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 // TestNobodyElseReachesWhatIsSent: a step makes the folder for the program, for its user alone, and goes on as the program in it. It does not
 // take a folder that is there: whoever made it could replace the program that root starts.
 func TestNobodyElseReachesWhatIsSent(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "sent")
+	dir := filepath.Join(t.TempDir(), "helpers", "sent")
 	begin := func() (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
 		t.Helper()
-		cmd := exec.Command("/bin/sh", "-c", receiver, "sh", dir, "word")
+		cmd := exec.Command("/bin/sh", "-c", receiver, "sh", "word")
 		cmd.Env = append(os.Environ(), "SLURMD_NODENAME=n1", "SLURM_STEP_ID=3")
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -29,6 +30,9 @@ func TestNobodyElseReachesWhatIsSent(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(in, dir)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -39,8 +43,13 @@ func TestNobodyElseReachesWhatIsSent(t *testing.T) {
 	if said, err := out.ReadString('\n'); err != nil || said != "word n1 3\n" {
 		t.Fatalf("%q, %v", said, err)
 	}
-	if info, err := os.Lstat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
-		t.Fatal(info, err)
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if info, err := os.Lstat(d); err != nil || info.Mode() != fs.ModeDir|0o700 {
+			t.Fatal(info, err)
+		}
+	}
+	if shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid)); err != nil || strings.Contains(string(shown), dir) {
+		t.Errorf("every user can read the folder's name: %q, %v", shown, err)
 	}
 	second, _, other := begin()
 	if said, _ := other.ReadString('\n'); said != "" || second.Wait() == nil {
@@ -63,6 +72,19 @@ func TestNobodyElseReachesWhatIsSent(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "new" {
 		t.Error(left, err)
+	}
+
+	dir = filepath.Join(t.TempDir(), "another word")
+	cmd, in, out = begin()
+	_, _ = out.ReadString('\n')
+	pack := exec.Command("sh", "-c", `printf '#!/bin/sh\necho it runs\n' | gzip > "$1"`, "sh", filepath.Join(dir, "gz"))
+	if err := pack.Run(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(in, "Word\ncredential")
+	_ = in.Close()
+	if said, _ := io.ReadAll(out); len(said) > 0 || cmd.Wait() == nil {
+		t.Errorf("after another word, %q", said)
 	}
 
 	dir = filepath.Join(t.TempDir(), "none")
