@@ -151,16 +151,16 @@ func (a *app) tellSlurm(ctx context.Context, o healthOptions, v, last *health.Ve
 	return nil
 }
 
-// runSlurm runs one of Slurm's programs.
+// runSlurm runs one of Slurm's programs, from PATH: clusters have them in folders such as /opt/slurm/bin.
 func runSlurm(ctx context.Context, name string, args ...string) (string, error) {
-	p := process.Program{Name: name, Args: args}
+	p := process.Program{Name: name, Declared: process.FindInPath(name), Args: args}
 	if conf := os.Getenv("SLURM_CONF"); conf != "" {
 		p.Env = []string{"SLURM_CONF=" + conf}
 	}
 	end := p.Start(ctx)()
 	switch {
 	case end.Missing:
-		return "", fmt.Errorf("%s is not installed, so Slurm cannot be told", name)
+		return "", fmt.Errorf("%s is not in PATH, so Slurm cannot be told", name)
 	case end.Cause != nil || end.Signal != "" || end.Exit != 0:
 		text, _, _ := strings.Cut(strings.TrimSpace(string(end.Stderr)), "\n")
 		return "", fmt.Errorf("%s %s: %s", name, args[0], cmp.Or(text, end.Signal, fmt.Sprintf("exit code %d", end.Exit)))

@@ -80,3 +80,26 @@ func TestTheLastVerdictIsRoots(t *testing.T) {
 		}
 	}
 }
+
+// TestSlurmsProgramsAreThoseOfPATH: with the configuration that the environment names, and with what they say when they fail.
+func TestSlurmsProgramsAreThoseOfPATH(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	t.Setenv("SLURM_CONF", "/opt/slurm/etc/slurm.conf")
+	t.Setenv("SLURM_CLUSTERS", "another")
+	if _, err := runSlurm(t.Context(), "sinfo-of-nobody"); err == nil || !strings.Contains(err.Error(), "sinfo-of-nobody is not in PATH") {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{`echo "$SLURM_CONF$SLURM_CLUSTERS $1"`: "/opt/slurm/etc/slurm.conf -h\n", "echo down >&2; echo more >&2; exit 1": "sinfo -h: down", "kill -9 $$": "sinfo -h: killed"} {
+		if err := os.WriteFile(filepath.Join(dir, "sinfo"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, err := runSlurm(t.Context(), "sinfo", "-h")
+		if err != nil {
+			out = err.Error()
+		}
+		if out != want {
+			t.Errorf("%s: %q, want %q", text, out, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -24,6 +25,15 @@ func FindProgram(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("this host has no %s", name)
+}
+
+// FindInPath returns the absolute path of a program of that name in the folders of this process's PATH; "" if none of them has it.
+func FindInPath(name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(path) {
+		return ""
+	}
+	return path
 }
 
 // ownProgram returns the path of a program that we unpacked. It must be below our own folder, even after symbolic links
