@@ -294,6 +294,9 @@ func TestALateHelperIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	for len(o.guests[0].arrived) == 0 { // it is welcome a moment before
+		time.Sleep(time.Millisecond)
+	}
 	o.forget(o.guests[0])
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("its connection stays: %v", err)

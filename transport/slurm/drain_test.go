@@ -145,7 +145,7 @@ func TestUsersAreNoRunOfOurs(t *testing.T) {
 	otherRunPatience = 0
 	t.Cleanup(func() { otherRunPatience = 20 * time.Second })
 	f := newFake(t, "9")
-	f.write("jobs", "9 R 0 fabricform\n7 R 1000 fabricform\n6 R 1000 x\n!5 R 0 fabricform\n! 4 R 0 fabricform\n")
+	f.write("jobs", "9 R 0 fabricform\n7 R 1000 fabricform\n6 R 1000 x\n!5 R 0 fabricform\n!x 4 R 0 fabricform\n")
 	var busy *transport.BusyError
 	if err := f.drain("a"); !errors.As(err, &busy) || strings.Join(busy.Jobs, " ") != "7 6" || f.drainedNodes() != "" {
 		t.Error(err, f.drainedNodes())
