@@ -131,7 +131,7 @@ func (c slurmMachines) amid(t *testing.T) {
 	t.Helper()
 	c.on(t, "node1", "", `rm -f /run/code
 setsid sh -c 'fabricform apply -auto-approve -no-verify -lease=40s /root/f.hcl; echo $? > /run/code' >/run/apply.log 2>&1 </dev/null &
-until p=$(pgrep -f "^fabricform [a]pply") && ping -c1 -W1 -q 10.50.0.2 >/dev/null; do [ ! -e /run/code ] || { cat /run/apply.log; exit 1; }; done
+until p=$(pgrep -f "^fabricform [a]pply") && ping -c1 -W1 -q 10.50.0.2 >/dev/null 2>&1; do [ ! -e /run/code ] || { cat /run/apply.log; exit 1; }; done
 kill -STOP $p`)
 	for _, host := range []string{"node1", "node2"} {
 		watch := c.on(t, host, "", `cat /proc/$(pgrep -f "guard watc[h]")/cgroup; systemctl list-timers --all 'fabricform-0*' | grep -c fabricform-0`)

@@ -298,7 +298,7 @@ func TestALateHelperIsClosed(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	o.forget(o.guests[0])
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("its connection stays: %v", err)
 	}
 	here, there := net.Pipe() // it had proven itself before it was forgotten
