@@ -98,3 +98,70 @@ func TestNobodyElseReachesWhatIsSent(t *testing.T) {
 		t.Error("the folder stays")
 	}
 }
+
+// A cluster of one node, n1, whose srun only says what its step would say, and keeps what the step is told.
+const (
+	fakeSrun = `#!/bin/sh
+cd "$(dirname "$0")"
+echo "$*" > step
+for word; do :; done
+IFS= read -r folder
+echo "$folder" > folder
+echo "a prolog says n1 99"
+echo "said n1 98"
+echo "$word n1 x"
+echo "$word n1 3"
+cat > told
+`
+	fakeSbcast = `#!/bin/sh
+cd "$(dirname "$0")"
+echo "$*" > copied
+`
+)
+
+// TestAProgramIsSentToItsStep: into a folder whose name no argument of srun has; only the step's own line says that it is ready.
+func TestAProgramIsSentToItsStep(t *testing.T) {
+	for _, sudo := range []bool{false, true} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"srun": fakeSrun, "sbcast": fakeSbcast, "gz": ""} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+		file := &packed{path: filepath.Join(dir, "gz")}
+		file.once.Do(func() {})
+		c := &Cluster{packed: map[string]*packed{"amd64": file}}
+		p, err := c.send(t.Context(), step{hold: &hold{job: "7"}, goarch: "amd64", sudo: sudo}, []string{"n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.tell("credential"); err != nil {
+			t.Fatal(err)
+		}
+		p.wait()
+		said := map[string]string{}
+		for _, name := range []string{"step", "folder", "told", "copied"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said[name] = strings.TrimSuffix(string(text), "\n")
+		}
+		where := sentByRoot
+		if sudo {
+			where = sentBySudo
+		}
+		words := strings.Fields(said["step"])
+		word := words[len(words)-1]
+		if !strings.HasPrefix(said["folder"], where) || len(said["folder"]) != len(where)+26 || strings.Contains(said["step"], said["folder"]) {
+			t.Errorf("sudo %v: the folder is %q, and the step %q", sudo, said["folder"], said["step"])
+		}
+		if said["told"] != word+"\ncredential" || !strings.HasPrefix(said["copied"], "--jobid=7.3 ") || !strings.HasSuffix(said["copied"], " "+file.path+" "+said["folder"]+"/gz") {
+			t.Errorf("sudo %v: the step is told %q, and sbcast %q", sudo, said["told"], said["copied"])
+		}
+		if !strings.Contains(said["step"], " --export=PATH=/usr/sbin:/usr/bin:/sbin:/bin ") || !strings.Contains(said["step"], " --chdir=/ ") || !strings.Contains(said["step"], " --jobid=7 ") {
+			t.Errorf("the step has the operator's environment or folder, or is in another job: %q", said["step"])
+		}
+	}
+}
