@@ -95,6 +95,13 @@ setsid setpriv --reuid=64123 --regid=64123 --clear-groups python3 /var/siege.py 
 	}
 }
 
+// hardened forbids programs in /var/tmp of host d until the end of the test.
+func (c slurmCluster) hardened(t *testing.T) {
+	t.Helper()
+	c.on(t, "d", "", "mount -t tmpfs -o noexec,mode=1777 tmp /var/tmp")
+	t.Cleanup(func() { c.on(t, "d", "", "umount /var/tmp") })
+}
+
 // TestSlurmUsersGainNothing: while the program goes to the nodes, an ordinary user of the coordinator's machine and of a node tries to be first
 // where it is written, to read what it is told, and to keep its connections out; users' jobs are named as fabricform's own.
 func TestSlurmUsersGainNothing(t *testing.T) {
@@ -113,7 +120,7 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 	}
 	t.Run("as root", func(t *testing.T) {
 		c.declare(t, "", 9000)
-		c.on(t, "d", "", "mount -t tmpfs -o noexec,mode=1777 tmp /var/tmp") // as hardened machines have it
+		c.hardened(t)
 		for range 3 {
 			end := c.siege(t)
 			c.coordinate(t, "plan", "/root/f.hcl").want(t, 0, "Plan: ")
@@ -122,7 +129,6 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 			}
 			unsent()
 		}
-		c.on(t, "d", "", "umount /var/tmp")
 	})
 	t.Run("by sudo", func(t *testing.T) {
 		program, err := os.ReadFile(bin)
@@ -150,9 +156,9 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 		a.want(t, 0, "Plan: ")
 		end()
 		unsent()
-		c.on(t, "d", "", "mount -t tmpfs -o noexec,mode=1777 tmp /var/tmp")
+		c.hardened(t)
 		plan().want(t, 4, "d: unreachable", "cannot be unpacked or started in /var/tmp", "a, b, c")
-		if left := c.on(t, "d", "", "ls /var/tmp; umount /var/tmp"); left != "" {
+		if left := c.on(t, "d", "", "ls /var/tmp"); left != "" {
 			t.Errorf("host d keeps what was sent: %s", left)
 		}
 		c.idle(t)

@@ -20,7 +20,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -180,7 +179,7 @@ func (g *guest) await(ctx context.Context, p *process, node string) (net.Conn, e
 		return c, nil
 	default:
 	}
-	if said := saidBy(node, p.errs.raw()); said != "" {
+	if said := p.failures.of(node); said != "" {
 		return nil, errors.New("it ended before it had dialled back: " + said)
 	}
 	return nil, errors.New("it ended before it had dialled back: " + p.said())
@@ -188,16 +187,6 @@ func (g *guest) await(ctx context.Context, p *process, node string) (net.Conn, e
 
 // failure begins the line by which a helper says why it ends.
 const failure = "fabricform-failed"
-
-// saidBy returns why the helper of that node ended, as it said itself; "" if it did not.
-func saidBy(node, all string) string {
-	for line := range strings.Lines(all) {
-		if _, why, is := strings.Cut(line, failure+" "+node+" "); is {
-			return neutral(why)
-		}
-	}
-	return ""
-}
 
 func (d *door) serve() {
 	for {

@@ -144,12 +144,6 @@ func TestWhatProgramsSayIsRead(t *testing.T) {
 	if !slices.Equal(got, []string{"a", "bc", "d"}) {
 		t.Errorf("%q", got)
 	}
-	all := "error: fabricform-failed n1 decode: x\nerror: fabricform-failed n2 connect:\ty\nsrun: error: n2: task 1: Exited\n"
-	for node, want := range map[string]string{"n1": "decode: x", "n2": "connect: y", "n3": "", "n": ""} {
-		if said := saidBy(node, all); said != want {
-			t.Errorf("%s said %q", node, said)
-		}
-	}
 }
 
 // TestWhatPeopleWrote: scontrol prints a comment after the reason, and more values after that.

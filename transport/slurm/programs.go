@@ -103,12 +103,46 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string { return neutral(t.raw()) }
-
-func (t *tail) raw() string {
+func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.buf)
+	return neutral(string(t.buf))
+}
+
+// mostFailures is for how many nodes failures keeps a line.
+const mostFailures = 1 << 16
+
+// failures keeps why helpers ended, by node, as their lines say that begin with the word failure. Safe for concurrent use.
+type failures struct {
+	mu   sync.Mutex
+	by   map[string]string
+	part lines
+}
+
+func (f *failures) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.part.line = f.note
+	return f.part.Write(p)
+}
+
+func (f *failures) note(line string) {
+	_, said, is := strings.Cut(line, failure+" ")
+	node, why, _ := strings.Cut(said, " ")
+	if !is || f.by[node] != "" || len(f.by) == mostFailures {
+		return
+	}
+	if f.by == nil {
+		f.by = map[string]string{}
+	}
+	f.by[node] = neutral(why)
+}
+
+// of returns why the helper of that node ended; "" if it did not say so.
+func (f *failures) of(node string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by[node]
 }
 
 // neutral returns text of another program on one line, and without characters that act on a terminal.
@@ -130,6 +164,9 @@ type process struct {
 	in     io.WriteCloser
 	out    *lines
 	errs   tail
+	// failures are what helpers said on its stderr of their ends. The tail may have lost it: many nodes fail at once, and srun
+	// reports each connection of strangers to its port.
+	failures failures
 	exited chan struct{}
 	exit   error // set before exited is closed
 }
@@ -138,7 +175,7 @@ type process struct {
 func start(argv []string, line func(string)) (*process, error) {
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), out: &lines{line: line}, exited: make(chan struct{})}
 	p.cmd.Env, p.cmd.SysProcAttr = environment(), &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.out, &p.errs, time.Second
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.out, io.MultiWriter(&p.errs, &p.failures), time.Second
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()

@@ -42,7 +42,7 @@ func TestProgramsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := last.raw(); len(got) != 4<<10 || !strings.HasSuffix(got, "xy") {
+	if got := last.String(); len(got) != 4<<10 || !strings.HasSuffix(got, "xy") {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 	if got, want := neutral("a\x1b[31m\x9bb\u0085\tc\nd\x7f "), "a�[31m�b� c d�"; got != want {
@@ -60,5 +60,24 @@ func TestAnInterruptDoesNotReachPrograms(t *testing.T) {
 	group, err := syscall.Getpgid(p.cmd.Process.Pid)
 	if own := syscall.Getpgrp(); err != nil || group == own {
 		t.Errorf("the program is in group %d, this one in %d: %v", group, own, err)
+	}
+}
+
+// TestWhyEachHelperEndedIsKept: also if all nodes say so at once, and srun reports connections of strangers in between.
+func TestWhyEachHelperEndedIsKept(t *testing.T) {
+	p, err := start([]string{"sh", "-c", `for n in 1 2 3 4 5 6 7 8 9; do
+  echo "error: fabricform-failed n$n decode:	$n" >&2
+  for i in 1 2 3 4 5 6 7 8 9; do echo "srun: error: io_init_msg_read_from_fd: reading slurm_io_init_msg failed: No error, and a long line after that" >&2; done
+done
+echo "fabricform-failed n1 again" >&2
+printf "fabricform-failed n10 no end of the line" >&2`}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wait()
+	for node, want := range map[string]string{"n1": "decode: 1", "n9": "decode: 9", "n10": "", "n": "", "": ""} {
+		if said := p.failures.of(node); said != want {
+			t.Errorf("%q said %q, want %q", node, said, want)
+		}
 	}
 }
