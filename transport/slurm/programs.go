@@ -160,15 +160,15 @@ func neutral(s string) string {
 
 // process is a program of Slurm that runs as long as what it started on the nodes.
 type process struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *lines
-	errs   tail
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *lines
+	errs tail
 	// failures are what helpers said on its stderr of their ends. The tail may have lost it: many nodes fail at once, and srun
 	// reports each connection of strangers to its port.
 	failures failures
-	exited chan struct{}
-	exit   error // set before exited is closed
+	exited   chan struct{}
+	exit     error // set before exited is closed
 }
 
 // start starts a program. An interrupt from the terminal does not reach it: what an interrupt means is decided by its starter.
