@@ -291,6 +291,8 @@ func TestSlurmWithoutRoot(t *testing.T) {
 			"env", "HOME=/home/deploy", "timeout", "300", "/var/fabricform"}, args...)...))
 	}
 
+	c.on(t, "a", fmt.Sprintf(slurmFabric, "sudo = false", 9000), "cat > /var/root.hcl")
+	as("plan", "/var/root.hcl").want(t, 4, "the helper needs root, and slurm.sudo is false")
 	as("plan", "/var/f.hcl").want(t, 4, "sudo does not start it", "docs/slurm.md")
 	c.idle(t)
 	for _, n := range slurmNodes {

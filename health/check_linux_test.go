@@ -101,6 +101,14 @@ func TestCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		"of another user": {host: checked{mtu: 1500}, applied: rail0("9000"), state: Unknown, says: "can be read or written by others", before: func(t *testing.T, _ *checked, _ *checkpoint.Store, dir string) {
+			if os.Getuid() != 0 {
+				t.Skip("needs root")
+			}
+			if err := os.Chown(filepath.Join(dir, "f.applied"), 64123, 64123); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		"damaged": {host: checked{mtu: 1500}, applied: rail0("9000"), state: Unknown, says: "is damaged", before: func(t *testing.T, _ *checked, _ *checkpoint.Store, dir string) {
 			replace(t, dir, func(path string) error {
 				text, err := os.ReadFile(path + ".old")

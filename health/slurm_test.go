@@ -112,7 +112,10 @@ func TestTell(t *testing.T) {
 	} {
 		f := cluster("a")
 		f.nodes["a"].state, f.nodes["a"].reason, f.nodes["a"].comment = c.state, c.reason, c.comment
-		_, told, err := Slurm{Node: "a", MaxDrained: 1, Run: f.run}.Tell(t.Context(), c.v, c.last)
+		said, told, err := Slurm{Node: "a", MaxDrained: 1, Run: f.run}.Tell(t.Context(), c.v, c.last)
+		if name == "drained by another" && said != "node a is already drained, by somebody else (memory), and is left as it is" {
+			t.Errorf("%s: it said %q", name, said)
+		}
 		if n := f.nodes["a"]; err != nil || told != c.told || n.state+" "+n.reason != c.after || c.quiet != (len(f.ran) == 0) {
 			t.Errorf("%s: told %v, %v, now %s %s; ran %q", name, told, err, n.state, n.reason, f.ran)
 		}
