@@ -17,9 +17,9 @@ import (
 const slurmSiege = `
 import os, re, socket, sys, threading, time
 out = open("/var/siege", "w", buffering=1)
-peer, name, evil = sys.argv[1], re.compile(rb"/(?:var/tmp|tmp|dev/shm)/[^\0 \"';]*fabricform[^\0 \"';/]*"), b"#!/bin/sh\nid >> /var/tmp/owned\n"
+peer, name, evil = sys.argv[1], re.compile(rb"/(?:var/tmp|tmp|dev/shm)/fabricform-[^\0 \"';/]*"), b"#!/bin/sh\nid >> /var/tmp/owned\n"
 def take(path, seen=set()):
-    if path in seen or path == b"/var/tmp/fabricform": return
+    if path in seen: return
     seen.add(path)
     try:
         os.mkdir(path, 0o777)
@@ -121,10 +121,10 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 	t.Run("as root", func(t *testing.T) {
 		c.declare(t, "", 9000)
 		c.hardened(t)
-		for range 3 {
+		for range 2 {
 			end := c.siege(t)
 			c.coordinate(t, "plan", "/root/f.hcl").want(t, 0, "Plan: ")
-			if did := end(); strings.Contains(did, "took ") {
+			if did := end(); strings.Contains(did, "took /var/") {
 				t.Errorf("a user was first: %s", did)
 			}
 			unsent()
@@ -166,8 +166,8 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 	t.Run("jobs with our name", func(t *testing.T) {
 		c.declare(t, "", 9000)
 		c.on(t, "a", "", `cd /tmp; setpriv --reuid=64123 --regid=64123 --clear-groups sbatch --nodelist=d --output=/dev/null --job-name="x
-1 R 0 fabricform" --wrap="sleep 30"
-setpriv --reuid=64123 --regid=64123 --clear-groups sbatch --nodelist=d --output=/dev/null --job-name=fabricform --wrap="sleep 30"
+1 R 0 fabricform" --wrap="sleep 24"
+setpriv --reuid=64123 --regid=64123 --clear-groups sbatch --nodelist=d --output=/dev/null --job-name=fabricform --wrap="sleep 24"
 until [ "$(squeue -h -t running -o %A | wc -l)" = 2 ]; do sleep 0.1; done; squeue -h -o "%A %j"`)
 		c.coordinate(t, "apply", "-auto-approve", "-no-verify", "-host=d", "/root/f.hcl").want(t, 0, "d: drained, waiting for job")
 		c.idle(t)
