@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
@@ -245,6 +246,20 @@ func TestFilesOfRandomModelsDeclareThem(t *testing.T) {
 			got := f.Host(h.Name)
 			if len(got.Policy) != len(h.Model.Policy) || len(got.Routes) != len(h.Model.Routes) {
 				t.Fatalf("seed %d: host %s has %d rules and %d routes, want %d and %d in\n%s", seed, h.Name, len(got.Policy), len(got.Routes), len(h.Model.Policy), len(h.Model.Routes), text)
+			}
+			for _, want := range h.Model.Routes {
+				if !slices.ContainsFunc(got.Routes, func(m *fabric.MainRoute) bool {
+					return m.NIC.NIC == want.NIC.NIC && m.To == want.To && m.Via == want.Via
+				}) {
+					t.Fatalf("seed %d: host %s lacks the route %+v in\n%s", seed, h.Name, want, text)
+				}
+			}
+			for _, want := range h.Model.NICs {
+				n := got.NIC(want.Name)
+				if !maps.Equal(n.Sysctl, want.Sysctl) || (n.Bond == nil) != (want.Bond == nil) || (n.VLAN == nil) != (want.VLAN == nil) ||
+					n.Bond != nil && (n.Bond.Mode != want.Bond.Mode || len(n.Bond.NICs) != 2) || n.VLAN != nil && (n.VLAN.ID != want.VLAN.ID || n.VLAN.On.NIC != want.VLAN.On.NIC) {
+					t.Fatalf("seed %d: %+v, want %+v in\n%s", seed, n, want, text)
+				}
 			}
 			for _, want := range h.Model.Policy {
 				if !slices.ContainsFunc(got.Policy, func(p *fabric.PolicyRoute) bool {
