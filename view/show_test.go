@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
 )
 
 func TestShowTellsHowFarGPUsAndNICsAre(t *testing.T) {
@@ -32,5 +33,33 @@ func TestShowNamesTheVLANOfAGID(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestShowHidesSearchesThatHaveEnded: their fabric owns nothing then. What other fabrics did last is shown also when they own nothing.
+func TestShowHidesSearchesThatHaveEnded(t *testing.T) {
+	holds := map[resource.Atom]resource.Owned{"nic eth0 state": {Earlier: "down", Ours: "up"}}
+	for want, records := range map[string][]resource.Record{
+		"":                              {{Fabric: apply.RaisedBy}},
+		"discover-ports\" owns 1 value": {{Fabric: apply.RaisedBy, Atoms: holds}},
+		"destroyed\" owns 0 values":     {{Fabric: "destroyed"}},
+	} {
+		var out bytes.Buffer
+		New(&out).Show(apply.HostFacts{Name: "a", Facts: &facts.Snapshot{}, Records: records})
+		if strings.Contains(out.String(), "fabric \"") != (want != "") || !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestWhatAnEndedSearchFoundOfOthersIsAWarning.
+func TestWhatAnEndedSearchFoundOfOthersIsAWarning(t *testing.T) {
+	var out bytes.Buffer
+	New(&out).Others([]apply.Others{{Host: "b", Kept: []resource.Change{{Attribute: "address", To: "10.0.0.7/24", Atom: "nic eth2 address 10.0.0.7/24"}},
+		Overwritten: []resource.Change{{Attribute: "mtu", From: "3000", To: "1500", Atom: "nic eth2 mtu"}}}})
+	const want = "warning: b: nic.eth2: address 10.0.0.7/24 was added by someone else since, and is kept\n" +
+		"warning: b: nic.eth2: overwritten, though fabricform had not set it: mtu 3000 → 1500\n"
+	if out.String() != want {
+		t.Errorf("%s", out.String())
 	}
 }

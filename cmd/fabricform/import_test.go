@@ -156,17 +156,18 @@ func TestAClassThatContradictsOthersIsLeftOut(t *testing.T) {
 }
 
 // randomModels is hosts on switches or, if there are two, with direct cables. They have rails, and many a bond, VLANs, and rules. One NIC
-// may differ from the others.
+// may differ from the others, and one host may have no bond.
 func randomModels(r *rand.Rand) draft.Input {
 	sometimes := func(of int) bool { return r.IntN(of) == 0 }
 	in := draft.Input{Fabric: "random", Report: &cabling.Report{}}
 	hosts, rails := 1+r.IntN(6), 1+r.IntN(5)
 	bonded, tagged, cabled, rules, dual := rails > 1 && !sometimes(3), sometimes(2), hosts == 2 && sometimes(2), sometimes(2), sometimes(3)
-	odd, how := r.IntN(hosts+2), r.IntN(4)
+	odd, how := r.IntN(hosts+2), r.IntN(5)
 	name := []string{"gpu%02d", "n%d", "node-%d.x", "%d"}[r.IntN(4)]
 	ports := make([][]cabling.End, rails)
 	for i := range hosts {
 		h := draft.Host{Name: fmt.Sprintf(name, i+1), Asked: fmt.Sprintf(name, i+1), Model: &fabric.Host{}}
+		bonded := bonded && (i != odd || how != 4)
 		add := func(name, netdev string, net, mtu int) *fabric.NIC {
 			n := &fabric.NIC{Name: name, Netdev: netdev, Host: h.Name, Up: true, IPv6LinkLocal: "keep", MTU: mtu, Persist: true}
 			if net >= 0 {
