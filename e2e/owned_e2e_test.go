@@ -69,6 +69,15 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		try(t, state, "plan", "-lab", fabric).want(t, 0, "mtu was changed by someone else since (9000 → 4000), and is kept", "172.16.0.1/24")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
 	})
+	t.Run("what others add is removed, and not given back", func(t *testing.T) {
+		inside(t, state, full, "a", "ip", "addr", "add", "172.19.0.1/24", "dev", "eth2")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", full).want(t, 2, "- address  172.19.0.1/24", "drifted")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
+		gone := lifeFabric(t, t.TempDir(), "life", both, lifeSysctl+lifeRail0)
+		if p := try(t, state, "plan", "-lab", gone); !strings.Contains(p.out, "172.16.0.1/24") || strings.Contains(p.out, "172.19.0.1") {
+			t.Errorf("the plan of an undo:\n%s", p.out)
+		}
+	})
 	t.Run("blocks go", func(t *testing.T) {
 		fabric := lifeFabric(t, t.TempDir(), "life", both, lifeRail0)
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0)

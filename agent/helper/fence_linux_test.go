@@ -3,6 +3,7 @@ package helper
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -147,5 +148,39 @@ func TestTheRecordHasOnlyWhatThisHostMade(t *testing.T) {
 		if _, owned := r.Atoms[change.Atom]; err != nil || err2 != nil || owned != (made == nil) || len(got.Changes) > 0 != (made == nil) {
 			t.Errorf("%v: %v %v %+v, the record has it: %v", made, err, err2, got, owned)
 		}
+	}
+}
+
+// TestWhatOthersAddedIsNotRecorded: an undo restores what was there before the first apply, and an address that drift brought later was not.
+func TestWhatOthersAddedIsNotRecorded(t *testing.T) {
+	x := newStage(t)
+	if _, err := x.store.Persist(x.tx.ID, x.tx.Token); err != nil {
+		t.Fatal(err)
+	}
+	added, first, value := resource.Change{Attribute: "address", From: "10.9.9.9/24", Atom: "made it address 10.9.9.9/24"},
+		resource.Change{Attribute: "address", From: "10.0.0.7/24", Atom: "made it address 10.0.0.7/24"}, resource.Change{Attribute: "mtu", From: "1400", To: "9000", Atom: "made it mtu"}
+	x.kinds = resource.Kinds{{Name: "made",
+		Gather: func(context.Context, host.Reader, *facts.Snapshot, []json.RawMessage, []resource.Atom, bool) error {
+			return nil
+		},
+		Plan: func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+			return resource.Difference{Changes: []resource.Change{added, first, value}}, nil
+		},
+		Apply: func(_ context.Context, _ host.Host, _ json.RawMessage, changes []resource.Change) error {
+			if len(changes) != 3 {
+				t.Errorf("applied %v", changes)
+			}
+			return nil
+		},
+	}}
+	planned := []resource.Change{added, first, value}
+	planned[0].Drift, planned[2].Drift = true, true
+	if _, err := x.act(t.Context(), calls.ActParams{Fabric: "f", Tx: x.tx, Changes: planned, Resource: resource.Resource{Addr: resource.Addr{Kind: "made"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.record(t.Context(), "f")
+	want := map[resource.Atom]resource.Owned{first.Atom: {Earlier: "10.0.0.7/24"}, value.Atom: {Earlier: "1400", Ours: "9000"}}
+	if err != nil || !maps.Equal(r.Atoms, want) {
+		t.Errorf("%v, %v", r.Atoms, err)
 	}
 }

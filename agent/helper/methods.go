@@ -192,7 +192,7 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 	if seen.Touches != "" && !p.Management {
 		return calls.ActResult{}, errors.New(seen.Touches)
 	}
-	if err := s.note(ctx, p.Fabric, seen.Changes); err != nil {
+	if err := s.note(ctx, p.Fabric, recorded(p.Changes, seen.Changes)); err != nil {
 		return calls.ActResult{}, err
 	}
 	err = kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes)
@@ -203,6 +203,14 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 		return calls.ActResult{}, err
 	}
 	return calls.ActResult{Changes: p.Changes, Also: also}, nil
+}
+
+// recorded leaves out what others added since to what we had set: it was not there before the first apply, so that no undo brings it back.
+func recorded(planned, now []resource.Change) []resource.Change {
+	return slices.DeleteFunc(slices.Clone(now), func(c resource.Change) bool {
+		i := slices.IndexFunc(planned, func(o resource.Change) bool { return o.Atom == c.Atom })
+		return i >= 0 && planned[i].Drift && c.To == ""
+	})
 }
 
 // needed leaves out a key that is there by now: a host that shares the home has made it. What is derived from keys is planned
