@@ -67,6 +67,7 @@ type logged struct {
 	stuck        int                 // line of prose that tells of a hang
 	thinAt       int                 // line of NCCL's topology with a PCI link of one lane and 2.5 GT/s
 	loadedAt     int                 // line by which a rank has its weights
+	dataAt       int                 // line of prose about data that are loaded or prepared
 	epochAt      int                 // line of prose that tells when: at the end of an epoch, or at an evaluation
 	unkillable   bool                // and says that the processes cannot be killed
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
@@ -118,6 +119,8 @@ func (l *logged) line(number int, line string) class {
 	l.background(number, line)
 	l.workers(line)
 	if strings.Contains(line, "WorkNCCL(") && !watched().MatchString(line) { // somebody has wrapped it
+		waits(l, l.previous+line)
+	} else if strings.Contains(l.previous, "WorkNCCL(") && !strings.Contains(l.previous, "NumelIn=") {
 		waits(l, l.previous+line)
 	}
 	l.previous = line[:min(len(line), maxText)]

@@ -114,6 +114,11 @@ var prepares = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(?:(?:pre-?)?process|tokeniz|map\b|filter|scanning|caching|packing|group)[^|%]*? *\b(\d+)%\|`)
 })
 
+// preparesData is prose about data that a rank loads or prepares before the first step.
+var preparesData = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:tokeniz(?:e|es|ing|ation)|pre-?process(?:es|ing)?)\b|\bdatasets?\b.{0,30}\b(?:load|process|cach|prepar)(?:s|es|ing|ed)?\b|\b(?:load|process|cach|prepar)(?:s|es|e|ing)? (?:of )?(?:the |a |my |our |large |huge |big )*(?:datasets?|data)\b|数据集.{0,4}(?:加载|处理)|(?:加载|处理).{0,4}数据|预处理`)
+})
+
 // nnodes is the number of hosts that a launcher is told.
 var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
 
@@ -183,6 +188,9 @@ func (l *logged) background(number int, line string) {
 	if anyOf(line, []string{"Load weight end", "checkpoint shards: 100%", "Loading weights took"}) {
 		l.loadedAt = number
 	}
+	if l.dataAt == 0 && !isFrame(strings.TrimSpace(line)) && !strings.Contains(line, "[rank") && preparesData().MatchString(line) {
+		l.dataAt = number
+	}
 	if l.epochAt == 0 && epochEnds().MatchString(line) {
 		l.epochAt = number
 	}
@@ -207,7 +215,7 @@ func (l *logged) background(number int, line string) {
 
 // epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
 var epochEnds = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b`)
+	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`)
 })
 
 // peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.

@@ -277,7 +277,7 @@ func (l *logged) sockets(name string, h *hostLog) {
 // watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
 // OpType=ALLREDUCE, …".
 var watched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+),(?: NumelIn=(\d+))?`)
+	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: ?WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+),(?: NumelIn=(\d+))?`)
 })
 
 // equalSizes are the collectives for which all ranks must pass equally many elements.
@@ -314,6 +314,8 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 		if equalSizes[at[3]] {
 			l.sizes[at[1]] = at[4]
 		}
+	} else if at != nil && l.sizes[at[1]] == "" && equalSizes[at[3]] && strings.HasSuffix(l.waits[at[1]], " number "+at[2]) {
+		l.sizes[at[1]] = at[4]
 	}
 	ranks, in := slices.SortedFunc(maps.Keys(l.waits), byNumber), ""
 	for _, rank := range ranks {
@@ -324,7 +326,7 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, whether NCCL_IB_DISABLE=1 helps (RDMA), and nccl-tests. If only some ranks wait: "+slowest
 	switch {
 	case len(ranks) == 0 && l.epochAt > 0:
-		return "", fmt.Sprintf("A collective did not end in time. Line %d names the end of an epoch, or an evaluation: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", l.epochAt), "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
+		return "", fmt.Sprintf("A collective did not end in time. Line %d names the end of an epoch, an evaluation, or data that differ: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", l.epochAt), "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
 	case len(ranks) == 0 && l.noneEnded():
 		return "", "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause." + firsts, check
 	case len(ranks) == 0 && l.asked > 1:
@@ -350,6 +352,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	case n <= firstOnes && l.preparing > 0:
 		costs += fmt.Sprintf(" A rank prepares data and has not ended in line %d: probably the others wait for it, for longer than the timeout.", l.preparing)
 		instead = "Prepare and cache the data before the job, use more processes for it, or raise the timeout (ddp_timeout, init_process_group(timeout=…)). " + slowest
+	case n <= firstOnes && l.dataAt > 0 && l.sizes[ranks[0]] == "1":
+		costs += fmt.Sprintf(" Line %d names the loading or preparing of data: if one rank does it while the others wait, it takes longer than the timeout.", l.dataAt)
+		instead = "Prepare and cache the data before the job, use more processes for it, or raise the timeout (ddp_timeout, init_process_group(timeout=…)). If no rank prepares data: " + strings.ToLower(check[:1]) + check[1:]
 	case n <= firstOnes && l.loadedAt > 0 && l.sizes[ranks[0]] == "1":
 		costs += fmt.Sprintf(" A rank has loaded its weights by line %d: probably others still load theirs, for longer than the timeout, or have ended while they did.", l.loadedAt)
 		instead = "See in the logs of the other hosts how far they have loaded. Put the weights on a local disk of each host, or raise the timeout (SGLang: --dist-timeout; otherwise init_process_group(timeout=…)). If all have loaded: " + strings.ToLower(check[:1]) + check[1:]
@@ -359,7 +364,7 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
 	}
 	if l.epochAt > 0 {
-		costs += fmt.Sprintf(" Line %d names the end of an epoch, or an evaluation: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone.", l.epochAt)
+		costs += fmt.Sprintf(" Line %d names the end of an epoch, an evaluation, or data that differ: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone.", l.epochAt)
 	}
 	if len(ranks) > 1 && l.waits["0"] == "" {
 		costs += " Rank 0 is not among them: unless its lines were left out here, it failed, or does alone what takes longer than the timeout (reading or caching data, a download, saving, evaluating)."

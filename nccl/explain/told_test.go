@@ -97,7 +97,17 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"When the shared memory allocated for a docker container is too small and when TP is used, vLLM can hang.\n", "/dev/shm is too small", ""}, // vllm-project/vllm/pull/1125
 		{"I had to increase the Docker `/dev/shm` to avoid NCCL errors.\n", "/dev/shm is too small", ""},                                            // vllm-project/production-stack/issues/44
 		{"I had to increase the batch size to use the shared memory of the SM.\n", "", "/dev/shm"},
-		{"[BUG] Multi-Node Address in Use Error with torchrun\n", "The port is taken", ""},                               // deepspeedai/DeepSpeed/issues/1923
+		{"[BUG] Multi-Node Address in Use Error with torchrun\n", "The port is taken", ""}, // deepspeedai/DeepSpeed/issues/1923
+		{"[rank2]:[E ProcessGroupNCCL.cpp:563] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelI\nn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800035 milliseconds before timing out.\n", "An all-reduce of one element", "preparing of data"},
+		{"数据集加载报错\n" + timeout, "Line 1 names the loading or preparing of data", ""},                                                                                                                                                          // hiyouga/LlamaFactory/issues/4814
+		{"DDP with unequal data lengths on different ranks\n" + timeout, "Line 1 names the end of an epoch, an evaluation, or data that differ", ""},                                                                                          // pytorch/pytorch/issues/141069
+		{"[rank1]:[E ... ProcessGroupNCCL.cpp:689] [Rank 1] Watchdog caught collective operation timeout:\nWorkNCCL(SeqNum=34036, OpType=ALLGATHER, NumelIn=8, NumelOut=64, Timeout(ms)=5400000)\n", "34035 collectives before it ended", ""}, // bghira/SimpleTuner/issues/3099
+		{"NCCL watchdog thread terminated with exception: traceMap[thisSeq][myRank].second == kEventStart INTERNAL ASSERT FAILED at \"/opt/a/TraceUtils.h\":237\n", "PyTorch failed a check of its own", ""},                                  // pytorch/pytorch/issues/105287
+		{"nccl hangs, says the log:\n\nnum_nodes: 2\n", "on several hosts", ""},                                                                                                                                                               // skypilot-org/skypilot/issues/3788
+		{"InvalidArgumentError: Cannot assign a device for operation Identity: {{node Identity}}\n", "TensorFlow does not have the device", ""},                                                                                               // tensorflow/tensorflow/issues/40244
+		{"NCCL fails, I changed the version to 2.19.3 and I was able to test successfully!\n", "Another version of NCCL helps", ""},                                                                                                           // NVIDIA/nccl-tests/issues/275
+		{"NCCL fails. Downgrading to 2.21.5 solved the issue.\n", "Another version of NCCL helps", ""},                                                                                                                                        // NVIDIA/nccl/issues/1589
+		{"NCCL fails. Downgrading to 2.21.5 did not help.\n", "", "Another version of NCCL helps"},
 		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
