@@ -21,7 +21,7 @@ import (
 )
 
 // dialPatience is how long a helper may take to reach the door and to prove itself.
-const dialPatience = 20 * time.Second
+const dialPatience = 40 * time.Second
 
 // mostInvitation limits what a helper reads: munge's limit for a payload is 1 MiB.
 const mostInvitation = 2 << 20
@@ -116,13 +116,20 @@ func dialBack(ctx context.Context, m munge, credential io.Reader, node string, o
 	if err != nil || in.Secrets[node] == "" {
 		return nil, Paths{}, fmt.Errorf("the credential has no secret for node %s", node)
 	}
-	plain, err := dialReserved(ctx, own, in.Door)
-	if err != nil {
-		return nil, Paths{}, fmt.Errorf("connect to the coordinator: %w", err)
-	}
-	c, err := m.introduce(ctx, plain, in, node, operator)
-	if err != nil {
-		return nil, Paths{}, errors.Join(fmt.Errorf("introduce node %s to the coordinator at %s: %w", node, in.Door, err), plain.Close())
+	var plain net.Conn
+	var c io.ReadWriteCloser
+	for {
+		if plain, err = dialReserved(ctx, own, in.Door); err != nil {
+			return nil, Paths{}, fmt.Errorf("connect to the coordinator: %w", err)
+		}
+		began := time.Now()
+		if c, err = m.introduce(ctx, plain, in, node, operator); err == nil {
+			break
+		}
+		err = errors.Join(fmt.Errorf("introduce node %s to the coordinator at %s: %w", node, in.Door, err), plain.Close())
+		if slow := time.Since(began) >= proofPatience; !slow || ctx.Err() != nil { // the door closes when munge is slow, here or there: then try again
+			return nil, Paths{}, err
+		}
 	}
 	there, here := plain.RemoteAddr().(*net.TCPAddr).AddrPort(), plain.LocalAddr().(*net.TCPAddr).AddrPort()
 	paths := Paths{Coordinator: fmt.Sprintf("%s %d %s %d", there.Addr(), there.Port(), here.Addr(), here.Port())}

@@ -73,11 +73,12 @@ type proof struct {
 // The bounds of a connection that has not proven itself: how long it may take, what is read from it, and how many such connections one node may have: with
 // more, the oldest one is closed, so that connections that say nothing cannot keep a helper out.
 const (
-	proofPatience = 5 * time.Second
 	mostProof     = 8 << 10
 	mostKnocking  = 32
 	readersAtOnce = 8 // of credentials, each of which starts a program
 )
+
+var proofPatience = 5 * time.Second // a variable for tests
 
 func openDoor(at netip.Addr, m munge) (*door, error) {
 	key, pin, err := newKey()

@@ -180,6 +180,22 @@ func (o opened) arrives(t *testing.T) {
 
 func TestAHelperDialsBack(t *testing.T) { open(t).arrives(t) }
 
+// TestASlowMungeIsTriedAgain: the door does not wait for munge, and the helper comes again.
+func TestASlowMungeIsTriedAgain(t *testing.T) {
+	o := open(t)
+	dir := t.TempDir()
+	// The first call decodes what the helper was sent, the second one is the door's.
+	script := "#!/bin/sh\ncd " + dir + "\necho >> calls\n[ $(wc -l < calls) != 2 ] || sleep 2\nexec /usr/bin/unmunge \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "unmunge"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	patience := proofPatience
+	t.Cleanup(func() { proofPatience = patience })
+	proofPatience = time.Second
+	o.arrives(t)
+}
+
 func TestCredentialsOfAnOrdinaryUserAreRefused(t *testing.T) {
 	o := open(t)
 	if o.knockWith(t, "127.0.0.1", func(bound string) string {
