@@ -22,7 +22,7 @@ func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 	if err := r.approve(r.p); err != nil {
 		return Failed, err
 	}
-	changed, err := r.changeInWaves(ctx, r.change)
+	changed, err := r.changeInWaves(ctx, parts{change: func(ctx context.Context, _ func(string) bool) (Ending, error) { return r.change(ctx) }})
 	r.e.Walk(r.report.Outcomes)
 	r.noteMoved()
 	if err == nil && changed == Done {

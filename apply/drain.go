@@ -15,14 +15,16 @@ import (
 
 // Scheduler gives hosts to jobs, and can keep jobs away from them.
 type Scheduler interface {
-	// Drain keeps new jobs away from the hosts, with a reason for each, and waits until none runs there. waiting is called when the jobs
-	// that it waits for change. After an error, it has given back all that it had taken; a *transport.BusyError says that jobs took
-	// too long.
+	// Drain keeps new jobs away from the hosts, with a reason for each, and waits until none runs there. A connection can then be made to each.
+	// waiting is called when the jobs that it waits for change. After an error, it has given back all that it had taken; a
+	// *transport.BusyError says that jobs took too long.
 	Drain(ctx context.Context, reasons map[string]string, waiting func(jobs []string)) error
 	// Resume gives the hosts that Drain took back to jobs. Others, and those that somebody has drained meanwhile, stay as they are.
 	Resume(ctx context.Context, hosts []string) error
 	// Keep leaves hosts that Drain took without jobs, each with a reason that says why.
 	Keep(ctx context.Context, reasons map[string]string) error
+	// Release lets jobs have what the connections to the hosts have taken. They are closed.
+	Release(hosts []string)
 }
 
 // disturbs reports whether a host's actions can touch the traffic of a job: all do that change the running host. Files for the next boot
@@ -31,12 +33,6 @@ func disturbs(h planner.HostPlan) bool {
 	return slices.ContainsFunc(h.Actions, func(a planner.Action) bool {
 		return len(a.Changes) > 0 && a.Stage != resource.StagePersist && a.Stage != resource.StageKeys
 	})
-}
-
-// scheduled reports whether jobs may run on the host.
-func (s *Session) scheduled(host string) bool {
-	h := s.Fabric.Host(host)
-	return s.Options.Scheduler != nil && h != nil && h.Slurm != nil
 }
 
 // drainWaves groups the hosts of the plan that must be drained: those of one wave are drained and changed together, never both ends of a
@@ -67,38 +63,55 @@ next:
 	return out
 }
 
+// parts are what changeInWaves does with some of the hosts. of tells them.
+type parts struct {
+	change func(ctx context.Context, of func(host string) bool) (Ending, error) // r.p has their part of the plan
+	check  func(ctx context.Context, of func(host string) bool)                 // after a change that is done; nil: nothing
+}
+
 // changeInWaves does a change for a fabric with hosts that a scheduler gives to jobs: what touches no job's traffic is changed at once, and then
-// each wave is drained, changed, checked and given back. It stops when a wave fails.
-func (r *run) changeInWaves(ctx context.Context, change func(context.Context) (Ending, error)) (Ending, error) {
+// each wave is drained, changed, checked and given back. It stops when a wave fails. Jobs may have the hosts before their wave and after it. If
+// no host must be drained, it is one change, which check does not follow.
+func (r *run) changeInWaves(ctx context.Context, do parts) (ending Ending, err error) {
 	waves := r.drainWaves()
-	if len(waves) == 0 {
-		return change(ctx)
-	}
-	if r.o.Manual || r.o.CheckRollback {
+	if len(waves) > 0 && (r.o.Manual || r.o.CheckRollback) {
 		return Failed, errors.New("nothing was changed: hosts are given back to jobs wave by wave, so that what was committed there cannot wait for a " +
 			"confirmation or for the live checks of all; leave out -confirm=manual and -on-failed-check=rollback")
 	}
 	whole, done := r.p, []HostOutcome(nil)
 	defer func() { r.p, r.pending, r.wave = whole, nil, "" }()
 	r.pending = map[string]bool{}
-	for _, wave := range waves {
-		for _, host := range wave {
-			r.pending[host] = true
-		}
+	for _, host := range slices.Concat(waves...) {
+		r.pending[host] = true
 	}
-	part := func(of func(host string) bool) {
+	part := func(of func(host string) bool) (Ending, error) {
 		own := *whole
-		own.Hosts = slices.Clone(whole.Hosts)
+		own.Hosts, own.Enrol = slices.Clone(whole.Hosts), slices.DeleteFunc(slices.Clone(whole.Enrol), func(host string) bool { return !of(host) })
 		for i, h := range own.Hosts {
 			if !of(h.Name) {
 				own.Hosts[i].Actions = nil
 			}
 		}
 		r.p, r.report.Outcomes = &own, nil
+		ending, err := do.change(ctx, of)
+		if len(waves) > 0 {
+			if ending == Done && err == nil && do.check != nil {
+				do.check(ctx, of)
+			}
+			if done = after(r.report.Outcomes, done); r.p.RollsBack != "" { // its outcomes have no actions
+				done = append(done, r.report.Outcomes...)
+			}
+		}
+		return ending, err
 	}
-	part(func(host string) bool { return !r.pending[host] })
-	ending, err := change(ctx)
-	done = after(r.report.Outcomes, done)
+	if len(waves) > 0 {
+		r.s.giveBack()
+	}
+	away := r.wakeFor(ctx, func(host string) bool { return !r.pending[host] })
+	ending, err = part(func(host string) bool { return !r.pending[host] && !away[host] })
+	if len(waves) > 0 {
+		r.s.giveBack()
+	}
 	for i, wave := range waves {
 		if ending != Done || err != nil {
 			break
@@ -106,35 +119,63 @@ func (r *run) changeInWaves(ctx context.Context, change func(context.Context) (E
 		for _, host := range wave {
 			delete(r.pending, host)
 		}
-		part(func(host string) bool { return slices.Contains(wave, host) })
-		r.p.Enrol = nil // the first part has written the rosters
-		r.wave = fmt.Sprintf("wave %d of %d (%s)", i+1, len(waves), planner.Names(wave))
-		ending, err = r.drained(ctx, wave, func() (Ending, error) { return change(ctx) })
-		done = after(r.report.Outcomes, done)
+		r.p, r.wave = whole, fmt.Sprintf("wave %d of %d (%s)", i+1, len(waves), planner.Names(wave))
+		ending, err = r.drained(ctx, wave, func() (Ending, error) { return part(func(host string) bool { return slices.Contains(wave, host) }) })
+		r.s.giveBack()
 		if (ending != Done || err != nil) && len(waves) > 1 {
 			r.e.Warn("%s", r.stopped(done, waves[i+1:]))
 		}
 	}
-	r.report.Outcomes = done
+	if len(waves) > 0 {
+		r.report.Outcomes = done
+	}
+	if len(away) > 0 {
+		ending = max(ending, HostsUnreachable)
+	}
 	return ending, err
 }
 
-// stopped says what stays and what was not begun after a wave has failed.
-func (r *run) stopped(done []HostOutcome, rest [][]string) string {
-	var kept []string
-	for _, h := range done {
-		if h.Fate == Committed {
-			kept = append(kept, h.Host)
+// wakeFor connects to those of the hosts that rest. It warns about those that it does not reach and that were to be changed, and returns them.
+func (r *run) wakeFor(ctx context.Context, of func(host string) bool) (away map[string]bool) {
+	var hosts []string
+	for _, h := range r.p.Hosts {
+		if of(h.Name) {
+			hosts = append(hosts, h.Name)
 		}
 	}
+	r.s.wake(ctx, r.s.Options.Parallelism, hosts)
+	away = map[string]bool{}
+	resting := r.s.resting()
+	for _, h := range r.p.Hosts {
+		if why := resting[h.Name]; why != nil && of(h.Name) && (len(h.Actions) > 0 || slices.Contains(r.p.Enrol, h.Name) || r.p.RollsBack != "") {
+			away[h.Name] = true
+			r.e.Warn("! %s: not changed, because it was given back to jobs while the plan was read: %v", h.Name, why)
+		}
+	}
+	return away
+}
+
+// stopped says what stays and what was not begun after a wave has failed.
+func (r *run) stopped(done []HostOutcome, later [][]string) string {
+	on := map[Fate][]string{}
+	for _, h := range done {
+		on[h.Fate] = append(on[h.Fate], h.Host)
+	}
 	var says []string
-	if len(kept) > 0 {
+	if kept := on[Committed]; len(kept) > 0 {
 		says = append(says, "what is committed on "+planner.Names(kept)+" stays")
 	}
-	if len(rest) > 0 {
-		says = append(says, "nothing was begun on "+planner.Names(slices.Concat(rest...)))
+	if back := on[Reverted]; r.p.RollsBack != "" && len(back) > 0 {
+		says = append(says, planner.Names(back)+" are rolled back")
 	}
-	return fmt.Sprintf("! stopped at %s%s. Plan again to see what remains", r.wave, strings.Join(append([]string{""}, says...), "; "))
+	if len(later) > 0 {
+		says = append(says, "nothing was begun on "+planner.Names(slices.Concat(later...)))
+	}
+	rest := "Plan again to see what remains"
+	if r.p.RollsBack != "" {
+		rest = "Run rollback again for what remains"
+	}
+	return fmt.Sprintf("! stopped at %s%s. %s", r.wave, strings.Join(append([]string{""}, says...), "; "), rest)
 }
 
 // drained drains hosts, does something, and gives them back, but those that it leaves half-changed.
@@ -147,7 +188,7 @@ func (r *run) drained(ctx context.Context, hosts []string, do func() (Ending, er
 	}
 	r.e.Progress("draining %s", planner.Names(hosts))
 	err = scheduler.Drain(ctx, reasons, func(jobs []string) {
-		r.e.Warn("! %s: drained, waiting for %s", planner.Names(hosts), transport.Jobs(jobs))
+		r.e.Warn("! %s: waiting for %s", planner.Names(hosts), transport.Jobs(jobs))
 	})
 	var busy *transport.BusyError
 	switch {
@@ -171,6 +212,12 @@ func (r *run) drained(ctx context.Context, hosts []string, do func() (Ending, er
 			ending, err = max(ending, Failed), errors.Join(err, back)
 		}
 	}()
+	r.s.wake(ctx, r.s.Options.Parallelism, slices.Concat(hosts, r.neighbours(hosts)))
+	for host, why := range r.s.resting() {
+		if slices.Contains(hosts, host) {
+			return Failed, fmt.Errorf("not changed: %s, because host %s is not reached: %w", planner.Names(hosts), host, why)
+		}
+	}
 	return do()
 }
 

@@ -46,6 +46,8 @@ func (c *cluster) Keep(_ context.Context, reasons map[string]string) error {
 	return nil
 }
 
+func (c *cluster) Release([]string) { c.said = append(c.said, "release") }
+
 // drainable is a run on hosts of a cluster, in a ring of links; host f is reached by SSH.
 func drainable(c *cluster, wave int) *run {
 	f := &fabric.Fabric{}
@@ -59,7 +61,7 @@ func drainable(c *cluster, wave int) *run {
 	for _, l := range []string{"ab", "bc", "cd", "de", "ea"} {
 		f.Links = append(f.Links, &fabric.Link{Name: l, Endpoints: []fabric.NICRef{{Host: l[:1], NIC: "n"}, {Host: l[1:], NIC: "n"}}})
 	}
-	s := &Session{Fabric: f, Options: SessionOptions{Scheduler: c, User: "ann@login"}, known: map[string]*state{}}
+	s := &Session{Fabric: f, Fleet: newFleet(nil, "b", nil), Options: SessionOptions{Scheduler: c, User: "ann@login"}, known: map[string]*state{}}
 	r := &run{s: s, id: "1", e: quiet{}, report: &Report{Command: "apply"}, p: &planner.Plan{}}
 	for _, h := range f.Hosts {
 		r.p.Hosts = append(r.p.Hosts, planner.HostPlan{Name: h.Name, Actions: []planner.Action{{Resource: resource.Resource{Addr: resource.Addr{Kind: "nic", Name: "n"}},
@@ -120,15 +122,16 @@ func TestDrainedHostsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestWavesFollowEachOther: what needs no drain comes first, each host is changed once, and after a wave that failed none begins.
+// TestWavesFollowEachOther: what needs no drain comes first, each host is changed and enrolled once, and after a wave that failed none begins.
+// Between waves, jobs may have all hosts.
 func TestWavesFollowEachOther(t *testing.T) {
-	const first, second, third = "change f, enrol b", "|drain a|drain c|change a c|resume a c", "|drain b|drain d|change b d|resume b d"
-	for fails, want := range map[string]string{"": first + second + third + "|drain e|change e|resume e", "f": first, "b": first + second + third} {
+	const first, second, third = "release|change f|release", "|drain a|drain c|change a c|resume a c|release", "|drain b|drain d|change b d, enrol b|resume b d|release"
+	for fails, want := range map[string]string{"": first + second + third + "|drain e|change e|resume e|release", "f": first, "b": first + second + third} {
 		c := &cluster{}
 		r := drainable(c, 2)
 		r.p.Enrol = []string{"b"}
 		whole := r.p
-		ending, err := r.changeInWaves(t.Context(), func(context.Context) (Ending, error) {
+		ending, err := r.changeInWaves(t.Context(), parts{change: func(context.Context, func(string) bool) (Ending, error) {
 			var hosts []string
 			for _, h := range r.p.Hosts {
 				if len(h.Actions) > 0 {
@@ -140,7 +143,7 @@ func TestWavesFollowEachOther(t *testing.T) {
 				return RolledBack, nil
 			}
 			return Done, nil
-		})
+		}})
 		for i, said := range c.said {
 			c.said[i], _, _ = strings.Cut(said, ":")
 		}
@@ -181,7 +184,7 @@ func TestWavesCannotWaitForTheEnd(t *testing.T) {
 		c := &cluster{}
 		r := drainable(c, 2)
 		r.o = o
-		if ending, err := r.changeInWaves(t.Context(), nil); ending != Failed || err == nil || !strings.Contains(err.Error(), "nothing was changed") || c.said != nil {
+		if ending, err := r.changeInWaves(t.Context(), parts{}); ending != Failed || err == nil || !strings.Contains(err.Error(), "nothing was changed") || c.said != nil {
 			t.Errorf("%+v: %v, %v, %q", o, ending, err, c.said)
 		}
 	}

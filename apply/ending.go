@@ -72,8 +72,8 @@ type Events interface {
 	Fates(hosts []HostOutcome)
 	// Results reports the results of live checks. part: only some hosts or links were chosen.
 	Results(results []validators.Result, part bool)
-	// Approve asks whether the plan that was shown last may be applied. The error says why not.
-	Approve(p *planner.Plan) error
+	// Approve asks whether the plan that was shown last may be applied. The error says why not. It calls asking before it waits for an answer.
+	Approve(p *planner.Plan, asking func()) error
 }
 
 // warn reports an error that does not stop the run, unless an interrupt caused it.

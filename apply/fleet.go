@@ -46,7 +46,9 @@ type hostConn struct {
 	glance   *glance                    // what the host answered; its helper is closed
 	looks    func() []resource.Resource // see FleetHost
 	compared []resource.Resource
-	why      error // why the host has no helper
+	why      error                 // why the host has no helper
+	resting  error                 // why it has none for now (rest); nil if it does not rest
+	latest   *calls.SnapshotResult // what Read returned last; nil if it never did
 	first    firstAnswers
 	// transactions are those that the host reported last, and endedNow those that a report of it ended.
 	transactions []calls.TxInfo
@@ -267,6 +269,8 @@ func (f *Fleet) clientOf(host string) (*agent.Client, error) {
 		return h.client, nil
 	case h.why != nil:
 		return nil, h.why
+	case h.resting != nil:
+		return nil, fmt.Errorf("host %s: %w", host, h.resting)
 	}
 	return nil, fmt.Errorf("host %s is not connected", host)
 }
@@ -306,6 +310,9 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	h := f.host(host)
 	seen, glance, looks := h.first.seen, h.glance, h.looks
 	h.first.seen = nil
+	if h.resting != nil {
+		seen = h.latest
+	}
 	f.mu.Unlock()
 	switch {
 	case seen != nil:
@@ -313,7 +320,13 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	case glance != nil:
 		return f.recall(host, glance)
 	}
-	return f.readAnew(ctx, host, covered(looks), asking)
+	r, err := f.readAnew(ctx, host, covered(looks), asking)
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.host(host).latest = &r
+	}
+	return r, err
 }
 
 // recall decodes a host's stored answer. If the answer is not a snapshot, the host counts as unreachable.

@@ -184,7 +184,7 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 func (r *run) passing(ctx context.Context, where func(fabric.Path) bool) (pass, unmeasured []validators.Result) {
 	for _, v := range validators.Run(ctx, r.s.Fabric, r.s.Fleet,
 		validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Reach: true, Lab: r.s.Options.Lab != nil,
-			Unreachable: r.s.Unreachable(), Excluded: r.s.Excluded}) {
+			Unreachable: r.s.unmeasurable(), Excluded: r.s.Excluded}) {
 		switch {
 		case v.Verdict == validators.Pass && (v.Item == validators.Carrier || v.Item == validators.SmallPing):
 			pass = append(pass, v)

@@ -273,31 +273,29 @@ func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[
 	if err := r.mayRollBack(shown, inputs, o); err != nil {
 		return nil, Failed, err
 	}
-	if !o.HalfLinks {
-		if changed, err := r.lookAgain(ctx, t, shown, o); changed != Done {
-			return nil, changed, err
+	fates := map[string]HostOutcome{}
+	reverted, err := r.changeInWaves(ctx, parts{change: func(ctx context.Context, of func(string) bool) (Ending, error) {
+		part := *t
+		part.on = maps.Clone(t.on)
+		maps.DeleteFunc(part.on, func(host string, _ calls.TxInfo) bool { return !of(host) })
+		if !o.HalfLinks {
+			if changed, err := r.lookAgain(ctx, &part, shown, o); changed != Done {
+				return changed, err
+			}
 		}
-	}
-	var fates map[string]HostOutcome
-	revert := func() (_ Ending, err error) {
-		fates, err = r.s.revertEach(ctx, t.on, func(host string, i calls.TxInfo) calls.TxRevert {
+		now, err := r.s.revertEach(ctx, part.on, func(host string, i calls.TxInfo) calls.TxRevert {
 			return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, RollBack: true,
 				Foreign: o.Foreign, Digest: shown[host].Digest}
 		})
-		r.report.Outcomes = sorted(fates)
-		return Done, err
-	}
-	if hosts := slices.Concat(r.drainWaves()...); len(hosts) > 0 { // all at once: a transaction is rolled back on all of its hosts
-		var drained Ending
-		drained, err = r.drained(ctx, hosts, revert)
-		ending = max(ending, drained)
-	} else {
-		_, err = revert()
-	}
-	if isStale(err) {
-		ending = max(ending, Stale)
-	}
-	return fates, ending, errors.Join(err, r.enrolVanished(context.WithoutCancel(ctx), files, fates))
+		maps.Copy(fates, now)
+		r.report.Outcomes = sorted(now)
+		ending := fatesEnding(now)
+		if isStale(err) {
+			ending = max(ending, Stale)
+		}
+		return ending, errors.Join(err, r.enrolVanished(context.WithoutCancel(ctx), files, now))
+	}})
+	return fates, max(ending, reverted), err
 }
 
 // enrolVanished writes the roster to the hosts that were rolled back, if it names hosts that the files do not: their
@@ -374,8 +372,12 @@ func (r *run) lookAgain(ctx context.Context, t *committedTx, shown map[string]ca
 	if len(changed) == 0 {
 		return Done, nil
 	}
-	return Stale, fmt.Errorf("nothing was rolled back: %s changed since the rollback was shown; "+
-		"to see and make what it would do now, run %s", planner.Names(changed), r.s.Options.Invocation.Hint("rollback"))
+	where := ""
+	if r.wave != "" {
+		where = r.wave + ": "
+	}
+	return Stale, fmt.Errorf("%snothing was rolled back: %s changed since the rollback was shown; "+
+		"to see and make what it would do now, run %s", where, planner.Names(changed), r.s.Options.Invocation.Hint("rollback"))
 }
 
 // reversals asks the hosts what the rollback of these transactions would do.

@@ -185,7 +185,18 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return max(ending, keyed), err
 	}
 	r.report.Outcomes = nil
-	changed, err := r.changeInWaves(ctx, r.change)
+	var checks VerifyOptions
+	if r.s.Options.Scheduler != nil {
+		checks.Only = []validators.Check{validators.CheckLink, validators.CheckPing}
+	}
+	var results []validators.Result
+	inWaves := false
+	changed, err := r.changeInWaves(ctx, parts{func(ctx context.Context, _ func(string) bool) (Ending, error) { return r.change(ctx) }, func(ctx context.Context, of func(string) bool) {
+		inWaves = true
+		if where := r.finished(of); !r.o.Unverified && slices.ContainsFunc(r.s.Fabric.Paths(), where) {
+			results = append(results, r.s.measure(ctx, checks, where, r.e)...)
+		}
+	}})
 	err = r.ofTheRest(err)
 	committed := r.committed() // without driver stacks, which are not rolled back
 	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
@@ -202,13 +213,15 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		r.e.Note("Live checks skipped (-no-verify): nothing was verified.")
 		return ending, nil
 	}
-	var checks VerifyOptions
 	if r.s.Options.Scheduler != nil {
-		checks.Only = []validators.Check{validators.CheckLink, validators.CheckPing}
 		r.e.Note("Jobs may run on these hosts, so that only carrier and pings are checked now: %s measures the rest, on hosts without jobs.",
 			r.s.Options.Invocation.Hint("verify"))
 	}
-	proof, results := r.s.prove(ctx, checks, nil, r.e)
+	unreachable := r.s.Unreachable()
+	if !inWaves {
+		results = r.s.measure(ctx, checks, nil, r.e)
+	}
+	proof, results := r.s.conclude(ctx, checks, results, unreachable, r.e)
 	if ctx.Err() != nil {
 		text := "interrupted; the fabric was not verified"
 		if len(committed) > 0 {
@@ -235,7 +248,7 @@ func (r *run) approve(p *planner.Plan) error {
 	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 && p.RollsBack == "" {
 		return err
 	}
-	return r.e.Approve(p)
+	return r.e.Approve(p, r.s.giveBack)
 }
 
 // disruptive returns an error that names the hosts which a plan disrupts more than is allowed.
@@ -324,6 +337,8 @@ func (r *run) enrol(ctx context.Context) error {
 			}
 		}
 	}
+	resting := r.s.resting() // a later part enrols them, or the next apply
+	hosts = slices.DeleteFunc(hosts, func(host string) bool { return resting[host] != nil })
 	for _, host := range hosts {
 		if m := more[host]; m.Adopt != nil && m.Entry == nil && r.report.Adopted[host] == 0 {
 			e := r.s.entry(r.report.Command, r.id)

@@ -52,7 +52,8 @@ func (h *heard) outcomes(e string, all []HostOutcome) {
 	}
 }
 
-func (h *heard) Approve(p *planner.Plan) error {
+func (h *heard) Approve(p *planner.Plan, asking func()) error {
+	asking()
 	h.say("asked for %d", p.Changes())
 	if h.asking != nil {
 		h.asking()

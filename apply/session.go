@@ -203,7 +203,8 @@ func (s *Session) target(h *fabric.Host) transport.Target {
 	}
 	if h.Slurm != nil {
 		return transport.Target{Name: h.Name, Address: h.Address, Slurm: &transport.Slurm{Partition: h.Slurm.Partition,
-			Reservation: h.Slurm.Reservation, Sudo: h.Slurm.Sudo, MaxDrained: h.Slurm.MaxDrained, DrainTimeout: h.Slurm.DrainTimeout, Exclusive: s.Options.Exclusive}}
+			Reservation: h.Slurm.Reservation, Account: h.Slurm.Account, QOS: h.Slurm.QOS,
+			TimeLimit: h.Slurm.TimeLimit, Sudo: h.Slurm.Sudo, MaxDrained: h.Slurm.MaxDrained, DrainTimeout: h.Slurm.DrainTimeout, Exclusive: s.Options.Exclusive}}
 	}
 	return transport.Target{
 		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,

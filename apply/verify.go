@@ -26,7 +26,8 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 		p := s.compare(ctx)
 		booted = afterReboot(p, s.Records(), s.Facts())
 	}
-	ending, results := s.prove(ctx, o, booted, e)
+	unreachable := s.Unreachable()
+	ending, results := s.conclude(ctx, o, append(booted, s.measure(ctx, o, nil, e)...), unreachable, e)
 	if ctx.Err() != nil {
 		return r.end(ending, errors.New("interrupted; the fabric was not verified"))
 	}
@@ -56,11 +57,9 @@ func (s *Session) omitsHost(host string) string {
 	return "its settings depend on what was not applied"
 }
 
-// prove runs the live checks and reports their results after those in already. After an interrupt it reports none: checks
-// that were cut short look like failed ones.
-func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
-	unreachable := s.Unreachable()
-	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, Excluded: s.Excluded, OmitPath: s.omitsPath,
+// measure runs the live checks of the paths; nil: of all.
+func (s *Session) measure(ctx context.Context, o VerifyOptions, paths func(fabric.Path) bool, e Events) []validators.Result {
+	vo := validators.Options{Only: o.Only, Link: o.Link, Where: paths, Unreachable: s.unmeasurable(), Excluded: s.Excluded, OmitPath: s.omitsPath,
 		OmitHost: s.omitsHost, Invocation: s.Options.Invocation,
 		Progress: func(what string) { e.Progress("%s", what) }}
 	if s.keysOnly {
@@ -69,7 +68,12 @@ func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validato
 	if s.Options.Lab != nil {
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()
 	}
-	results := append(already, validators.Run(ctx, s.Fabric, s.Fleet, vo)...)
+	return validators.Run(ctx, s.Fabric, s.Fleet, vo)
+}
+
+// conclude reports the results of live checks. After an interrupt it reports none: checks that were cut short look like failed ones.
+func (s *Session) conclude(ctx context.Context, o VerifyOptions, results []validators.Result, unreachable map[string]string,
+	e Events) (Ending, []validators.Result) {
 	if ctx.Err() != nil {
 		return Failed, nil
 	}

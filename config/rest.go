@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -159,13 +160,16 @@ func newSlurm() *fabric.Slurm {
 
 func (l *loader) slurm(k *hclsyntax.Block, s scope, v *fabric.Slurm) {
 	l.attributes(language().block("slurm"), k.Body, s, value(v), nil)
-	for name, text := range map[string]string{"partition": v.Partition, "reservation": v.Reservation} {
+	for name, text := range map[string]string{"partition": v.Partition, "reservation": v.Reservation, "account": v.Account, "qos": v.QOS} {
 		odd := func(r rune) bool {
 			return r != '-' && r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		}
 		if a := k.Body.Attributes[name]; a != nil && (strings.HasPrefix(text, "-") || strings.ContainsFunc(text, odd)) {
 			l.errorf(a.Expr.Range(), "Value not allowed", "%s must be one name of letters, digits, '-', '_' and '.', as Slurm knows it.", name)
 		}
+	}
+	if a := k.Body.Attributes["time_limit"]; a != nil && v.TimeLimit < time.Minute {
+		l.errorf(a.Expr.Range(), "Value not allowed", `time_limit must be at least "1m": Slurm counts minutes.`)
 	}
 }
 

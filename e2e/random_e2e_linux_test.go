@@ -467,7 +467,7 @@ type said struct {
 func (s said) Progress(string, ...any)             {}
 func (s said) Warn(format string, args ...any)     { s.x.tell(format, args...) }
 func (s said) Unreachable(hosts map[string]string) { s.x.tell("%v", hosts) }
-func (s said) Approve(*planner.Plan) error         { return nil }
+func (s said) Approve(*planner.Plan, func()) error { return nil }
 
 // overSSH is the program itself, over OpenSSH.
 type overSSH struct{ x *random }

@@ -72,6 +72,13 @@ type Slurm struct {
 	Partition string `ff:"partition"`
 	// Reservation of the steps, such as that of a maintenance.
 	Reservation string `ff:"reservation"`
+	// Account that the jobs of fabricform are charged to. Default: the user's.
+	Account string `ff:"account"`
+	// Quality of service of the jobs of fabricform. Default: that of the account.
+	QOS string `ff:"qos"`
+	// Time limit of the jobs of fabricform. While a command runs, root and operators of Slurm extend it; for other users, it must be enough for
+	// a whole command. A job whose command was killed while slurmctld was away ends after this time.
+	TimeLimit time.Duration `ff:"time_limit,default=15m"`
 	// Whether the step, which runs as the user who runs fabricform, starts the helper by `sudo -n` on the node. Default: true, unless
 	// that user is root.
 	Sudo *bool `ff:"sudo"`

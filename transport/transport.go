@@ -31,7 +31,11 @@ type Target struct {
 type Slurm struct {
 	Partition   string // "": the cluster's default
 	Reservation string // "": none
+	Account     string // that is charged; "": the user's default
+	QOS         string // "": the default
 	Sudo        *bool  // nil means sudo unless the operator is root
+	// TimeLimit is how long a job of ours may outlive this program, if slurmctld does not learn of its end.
+	TimeLimit time.Duration
 	// Exclusive takes the whole node, which no job may hold.
 	Exclusive bool
 	// MaxDrained is how many nodes of a partition may be drained at once, whoever drained them; 0: any number.

@@ -140,6 +140,7 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id, Cure: helperCure}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.Add}
 	a.cluster.Helper, a.cluster.Progress = d.Helper, d.Progress
+	a.cluster.Warn = func(message string) { a.err.Linef("! %s", message) }
 	a.reaches.Store(true)
 	if a.dial == nil {
 		a.dial = func(ctx context.Context, t transport.Target) (io.ReadWriteCloser, error) {
@@ -240,7 +241,7 @@ func (e events) Warn(format string, args ...any) { e.err.Linef(format, args...) 
 func (e events) Unreachable(hosts map[string]string) { e.err.Unreachable(hosts) }
 
 // Approve asks the operator. Without a terminal it refuses; it never assumes yes.
-func (e events) Approve(p *planner.Plan) error {
+func (e events) Approve(p *planner.Plan, asking func()) error {
 	if e.approve {
 		return nil
 	}
@@ -248,6 +249,7 @@ func (e events) Approve(p *planner.Plan) error {
 		return errors.New("nothing was changed: approval needs a terminal. To make the changes without a question, run with -auto-approve")
 	}
 	fmt.Fprint(os.Stderr, "\n"+view.Question(p))
+	asking()
 	return e.answer(os.Stdin)
 }
 

@@ -46,10 +46,10 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	defer func(old *os.File) { os.Stdin = old }(os.Stdin)
 	os.Stdin = stdin
 	a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
-	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "approval needs a terminal") {
+	if err := a.events(false).Approve(nil, nil); err == nil || !strings.Contains(err.Error(), "approval needs a terminal") {
 		t.Error(err)
 	}
-	if err := a.events(true).Approve(nil); err != nil {
+	if err := a.events(true).Approve(nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/transport"
@@ -26,8 +27,9 @@ const mostReason = 300
 // lookEvery is how often jobs are looked for.
 const lookEvery = time.Second
 
-// Drain drains the nodes of hosts to which Start has connected, each with its reason, and waits until no job is there but ours. Nodes that
-// somebody else has drained stay theirs. After an error, all that it drained are resumed.
+// Drain drains the nodes of hosts to which Start has connected once, each with its reason, and waits until no job is there but ours. Slurm starts
+// nothing on a drained node, so each gets an allocation of ours first, which waits for a processor if jobs have all. Nodes that somebody else
+// has drained meanwhile stay theirs. After an error, all that it drained are resumed.
 func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting func(jobs []string)) (err error) {
 	var names []string
 	patience := time.Duration(0)
@@ -51,6 +53,16 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 	if err := roomFor(all, targets); err != nil {
 		return err
 	}
+	end := time.Now().Add(patience)
+	if err := c.take(ctx, targets, patience, waiting); err != nil {
+		return err
+	}
+	if all, err = listNodes(ctx); err != nil { // it may have waited for hours
+		return err
+	}
+	if err := roomFor(all, targets); err != nil {
+		return err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Resume(context.WithoutCancel(ctx), sorted(reasons)))
@@ -60,7 +72,7 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 		if err := c.drainThose(ctx, all, targets, reasons); err != nil {
 			return err
 		}
-		if err := c.awaitIdle(ctx, names, patience, waiting); err != nil {
+		if err := c.awaitIdle(ctx, names, end, patience, waiting); err != nil {
 			return err
 		}
 		if all, err = persist(ctx, func() (nodes, error) { return listNodes(ctx) }); err != nil {
@@ -69,6 +81,64 @@ func (c *Cluster) Drain(ctx context.Context, reasons map[string]string, waiting 
 		// A slurmctld that was killed has forgotten what it did in its last seconds.
 		if !slices.ContainsFunc(all, func(n node) bool { return slices.Contains(names, n.name) && !n.has("DRAIN") }) {
 			return nil
+		}
+	}
+}
+
+// take allocates a processor on each of the nodes on which this run has none, and waits for it if jobs have all.
+func (c *Cluster) take(ctx context.Context, targets map[string]transport.Target, patience time.Duration, waiting func(jobs []string)) error {
+	names := slices.DeleteFunc(sorted(targets), func(n string) bool { return c.holding(n) != nil })
+	if len(names) == 0 {
+		return nil
+	}
+	all, err := listResponding(ctx, names)
+	if err != nil {
+		return err
+	}
+	fresh := map[string]*request{}
+	for _, n := range all {
+		if slices.Contains(names, n.name) {
+			fresh[n.name] = &request{ctx: ctx, to: targets[n.name], node: n.own(), done: make(chan answer, 1), waits: patience}
+		}
+	}
+	taken := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() { c.tellWaiting(ctx, names, taken, waiting) })
+	refused := c.allocate(fresh)
+	close(taken)
+	telling.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var errs []error
+	for _, name := range sorted(refused) {
+		err := (<-fresh[name].done).err
+		if busy := (*transport.BusyError)(nil); errors.As(err, &busy) {
+			return &transport.BusyError{Jobs: busy.Jobs, Waited: patience}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// tellWaiting tells the jobs on those of the nodes on which this run has no processor yet, until all are taken.
+func (c *Cluster) tellWaiting(ctx context.Context, names []string, taken <-chan struct{}, waiting func(jobs []string)) {
+	var before []string
+	for {
+		select {
+		case <-taken:
+			return
+		case <-time.After(2 * lookEvery): // others than those that have all processors need no wait
+		}
+		missing := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return c.holding(n) != nil })
+		if len(missing) == 0 {
+			continue
+		}
+		jobs, err := jobsOn(ctx, missing...)
+		now := ids(slices.DeleteFunc(jobs, func(j job) bool { return c.ours(j.id) }))
+		if err == nil && len(now) > 0 && !slices.Equal(now, before) {
+			before = now
+			waiting(now)
 		}
 	}
 }
@@ -166,8 +236,9 @@ const holdName = "fabricform"
 // otherRunPatience is how long another run may hold the nodes before the younger one of both ends: a plan takes seconds.
 var otherRunPatience = 20 * time.Second
 
-// awaitIdle waits until the nodes have no job but our own. Of two runs that wait for each other, the one with the younger job ends.
-func (c *Cluster) awaitIdle(ctx context.Context, names []string, patience time.Duration, waiting func(jobs []string)) error {
+// awaitIdle waits until the nodes have no job but our own. Of two runs that wait for each other, the younger one ends. patience is how long
+// the whole drain waits.
+func (c *Cluster) awaitIdle(ctx context.Context, names []string, end time.Time, patience time.Duration, waiting func(jobs []string)) error {
 	var before []string
 	began := time.Now()
 	for answered := began; ; {
@@ -186,10 +257,10 @@ func (c *Cluster) awaitIdle(ctx context.Context, names []string, patience time.D
 			before = now
 			waiting(now)
 		}
-		if i := slices.IndexFunc(jobs, c.olderRun); i >= 0 && time.Since(began) > otherRunPatience {
+		if i := slices.IndexFunc(jobs, func(j job) bool { return c.olderRun(ctx, j) }); i >= 0 && time.Since(began) > otherRunPatience {
 			return fmt.Errorf("another run of fabricform is at work there, by job %s: wait for its end, or end it (scancel %s)", jobs[i].id, jobs[i].id)
 		}
-		if time.Since(began) > patience {
+		if time.Now().After(end) {
 			return &transport.BusyError{Jobs: ids(jobs), Waited: patience}
 		}
 		select {
@@ -200,15 +271,32 @@ func (c *Cluster) awaitIdle(ctx context.Context, names []string, patience time.D
 	}
 }
 
-// olderRun reports whether the job is that of another run of fabricform, which had its first allocation before this one.
-func (c *Cluster) olderRun(j job) bool {
+// runOf begins the comment of a run's jobs, but of its first one, whose ID follows.
+const runOf = "run of job "
+
+// first returns the ID of the first job of this run; "" if it has none yet.
+func (c *Cluster) first() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id, _ := strconv.Atoi(j.id)
-	return j.name == holdName && !j.completing() && !slices.ContainsFunc(c.holds, func(h *hold) bool {
-		own, _ := strconv.Atoi(h.job)
-		return own < id
-	})
+	if len(c.holds) == 0 {
+		return ""
+	}
+	return c.holds[0].job
+}
+
+// olderRun reports whether the job is that of another run of fabricform, which had its first job before this one.
+func (c *Cluster) olderRun(ctx context.Context, j job) bool {
+	if j.name != holdName || j.completing() {
+		return false
+	}
+	comment, _ := ask(ctx, "squeue", "--noheader", "--jobs="+j.id, "--format=%k") // an error: it may have ended
+	first, later := strings.CutPrefix(strings.TrimSpace(comment), runOf)
+	if !later {
+		first = j.id
+	}
+	theirs, _ := strconv.Atoi(first)
+	own, _ := strconv.Atoi(c.first())
+	return theirs < own
 }
 
 // ours reports whether a job is one of this run's allocations.

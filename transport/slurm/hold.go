@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,12 +17,17 @@ import (
 	"time"
 )
 
-// hold is an allocation of one processor on some nodes. It lasts until this process closes its input or ends: the holders on the nodes
-// read that input.
+// hold is an allocation of one processor on some nodes. It lasts until this process closes its input or ends, for the holders on the nodes
+// read that input; but no longer than its time limit, which is extended until then.
 type hold struct {
 	job       string
+	nodes     []string
 	exclusive bool // it has all of its nodes
 	process   *process
+	began     time.Time
+	limit     time.Duration
+	needed    context.Context // ends when it is not needed any more
+	unneeded  context.CancelFunc
 }
 
 func (h *hold) alive() bool {
@@ -33,7 +39,54 @@ func (h *hold) alive() bool {
 	}
 }
 
-func (h *hold) end() { h.process.stop() }
+func (h *hold) end() {
+	h.unneeded()
+	h.process.stop()
+}
+
+// defaultLimit is the time limit of jobs for hosts whose files, of an earlier release, say none.
+const defaultLimit = 15 * time.Minute
+
+// extensions is how often a time limit is extended while it lasts.
+const extensions = 3
+
+// watch extends the time limit until the hold ends. If its job ends before, it says so.
+func (h *hold) watch(say func(string)) {
+	tick := time.NewTicker(h.limit / extensions)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.needed.Done():
+			return
+		case <-h.process.exited:
+			if h.needed.Err() == nil {
+				say(h.lost())
+			}
+			return
+		case <-tick.C: // without an answer, the next one may come in time; the job's end is said
+			_, _ = ask(h.needed, "scontrol", "update", "JobId="+h.job, "TimeLimit="+minutes(time.Since(h.began)+h.limit))
+		}
+	}
+}
+
+// lost says how the job ended under us.
+func (h *hold) lost() string {
+	state := "COMPLETING"
+	for end := time.Now().Add(stopPatience); state == "COMPLETING" && time.Now().Before(end) && h.needed.Err() == nil; time.Sleep(lookEvery / 4) {
+		text, _ := ask(h.needed, "squeue", "--noheader", "--states=all", "--jobs="+h.job, "--format=%T") // an error: what srun said
+		state = strings.TrimSpace(text)
+	}
+	switch {
+	case state == "":
+		state = neutral(h.process.said())
+	case strings.HasPrefix(state, "TIMEOUT"):
+		state += ": it was not extended, for which the user must be root, SlurmUser or an operator; set slurm.time_limit"
+	}
+	return fmt.Sprintf("job %s, by which this command holds %s, has ended (%s)", h.job, strings.Join(h.nodes, ", "), state)
+}
+
+// minutes returns a time limit as Slurm's programs read it, rounded up.
+func minutes(d time.Duration) string { return strconv.Itoa(int((d + time.Minute - 1) / time.Minute)) }
 
 // report is what a holder said of its node.
 type report struct {
@@ -65,15 +118,16 @@ func holder(version, word string, sudo bool) string {
 // raise starts an installed helper by sudo, which drops the environment.
 const raise = `exec sudo -n -- "$0" agent ` + dialBackFlag + ` ` + nodeFlag + `"$SLURMD_NODENAME"`
 
-// How long Slurm may take to allocate processors, in seconds: no plan waits for a job. Where none is free, only a partition that shares
-// them can give one, and does so at once.
+// How long Slurm may take to allocate processors: no plan waits for a job. Where none is free, only a partition that shares them can
+// give one, and does so at once.
 const (
-	allocationPatience = 10
-	sharePatience      = 3
+	allocationPatience = 10 * time.Second
+	sharePatience      = 3 * time.Second
 )
 
-// startHold allocates one processor on each call's node. All nodes report, or it fails.
-func startHold(rs []*request, version string) (*hold, map[string]report, error) {
+// startHold allocates one processor on each call's node, for the run whose first job is given, "" if it has none yet. All nodes report, or
+// it fails.
+func startHold(rs []*request, version, first string) (*hold, map[string]report, error) {
 	if !versionID().MatchString(version) {
 		return nil, nil, fmt.Errorf("helper version %q is not hexadecimal", version)
 	}
@@ -85,8 +139,15 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		}
 		enough = enough && r.node.memory >= 1024
 	}
-	word := rand.Text()
-	argv := append(srun(names), "--immediate="+strconv.Itoa(patience), "--job-name="+holdName, "--no-kill")
+	if len(rs) == 1 && rs[0].waits > 0 {
+		patience = rs[0].waits
+	}
+	word, limit := rand.Text(), cmp.Or(shared.TimeLimit, defaultLimit)
+	argv := append(srun(names), "--immediate="+strconv.Itoa(int(max(patience, time.Second)/time.Second)), "--job-name="+holdName, "--no-kill",
+		"--time="+minutes(limit))
+	if first != "" {
+		argv = append(argv, "--comment="+runOf+first)
+	}
 	switch {
 	case shared.Exclusive: // all processors and GPUs, but only as much memory as it asks for (srun(1)): 0 is all
 		argv = append(argv, "--exclusive", "--mem=0")
@@ -101,6 +162,12 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 	}
 	if shared.Reservation != "" {
 		argv = append(argv, "--reservation="+shared.Reservation)
+	}
+	if shared.Account != "" {
+		argv = append(argv, "--account="+shared.Account)
+	}
+	if shared.QOS != "" {
+		argv = append(argv, "--qos="+shared.QOS)
 	}
 	said := make(chan struct {
 		node string
@@ -123,7 +190,7 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	reports, late := map[string]report{}, time.After(startPatience)
+	reports, late := map[string]report{}, time.After(patience+startPatience)
 	for len(reports) < len(rs) {
 		select {
 		case r := <-said:
@@ -139,7 +206,8 @@ func startHold(rs []*request, version string) (*hold, map[string]report, error) 
 		p.stop()
 		return nil, nil, err
 	}
-	h := &hold{job: reports[names[0]].job, exclusive: shared.Exclusive, process: p}
+	h := &hold{job: reports[names[0]].job, nodes: names, exclusive: shared.Exclusive, process: p, began: time.Now(), limit: limit}
+	h.needed, h.unneeded = context.WithCancel(context.Background())
 	for _, name := range names {
 		if reports[name].job != h.job {
 			h.end()

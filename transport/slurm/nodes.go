@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/netip"
 	"os"
@@ -318,19 +319,48 @@ func ids(jobs []job) (out []string) {
 // as ours, or lines that look like a job's. So each line of squeue begins with a random word.
 func jobsOn(ctx context.Context, nodes ...string) (out []job, err error) {
 	word := rand.Text()
-	text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
-		"--nodelist="+strings.Join(nodes, ","), "--format="+word+" %A %t %U %j")
-	for line := range strings.Lines(text) {
-		fields := append(strings.SplitN(strings.TrimSpace(line), " ", 5), "", "", "", "")
-		j, user := job{id: fields[1], state: fields[2]}, fields[3]
-		if user == strconv.Itoa(root) || user == strconv.Itoa(os.Getuid()) {
-			j.name = fields[4]
+	for part := range bundles(nodes, func(name string) string { return name }) {
+		text, err := ask(ctx, "squeue", "--noheader", "--all", "--states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED",
+			"--nodelist="+strings.Join(part, ","), "--format="+word+" %A %t %U %j")
+		if err != nil {
+			return out, err
 		}
-		if fields[0] == word && strings.Trim(j.id, "0123456789") == "" && j.id != "" && !slices.ContainsFunc(out, func(o job) bool { return o.id == j.id }) {
-			out = append(out, j)
+		for line := range strings.Lines(text) {
+			fields := append(strings.SplitN(strings.TrimSpace(line), " ", 5), "", "", "", "")
+			j, user := job{id: fields[1], state: fields[2]}, fields[3]
+			if user == strconv.Itoa(root) || user == strconv.Itoa(os.Getuid()) {
+				j.name = fields[4]
+			}
+			if fields[0] == word && strings.Trim(j.id, "0123456789") == "" && j.id != "" && !slices.ContainsFunc(out, func(o job) bool { return o.id == j.id }) {
+				out = append(out, j)
+			}
 		}
 	}
-	return out, err
+	return out, nil
+}
+
+// How many nodes one program is given: Linux limits an argument to 128 KiB (MAX_ARG_STRLEN), and munge's credential of all secrets of a step to 1 MiB.
+const (
+	mostNodes = 4096
+	mostNames = 100 << 10 // bytes
+)
+
+// bundles divides things with the names of nodes, so that the names of each part fit into one argument.
+func bundles[T any](all []T, name func(T) string) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		from, size := 0, 0
+		for i, one := range all {
+			if size += len(name(one)) + 1; i-from == mostNodes || i > from && size > mostNames {
+				if !yield(all[from:i]) {
+					return
+				}
+				from, size = i, len(name(one))+1
+			}
+		}
+		if from < len(all) {
+			yield(all[from:])
+		}
+	}
 }
 
 // epilogPatience is how long jobs that are completing may take before they count as jobs that run.

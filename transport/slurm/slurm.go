@@ -20,6 +20,7 @@ import (
 type Cluster struct {
 	Helper   transport.Helper
 	Progress func(host, message string) // may be nil
+	Warn     func(message string)       // may be nil
 
 	mu      sync.Mutex
 	waiting []*request     // for the next launch
@@ -55,6 +56,8 @@ type request struct {
 	to   transport.Target
 	node node        // of the host
 	done chan answer // holds one
+	// waits is how long it may wait for a processor that jobs have; 0: not at all.
+	waits time.Duration
 }
 
 type answer struct {
@@ -256,7 +259,9 @@ func (c *Cluster) allocate(fresh map[string]*request) (refused map[string]bool) 
 		free[s] = append(free[s], r)
 	}
 	for _, rs := range free {
-		all.Go(func() { c.allocateOn(rs) })
+		for part := range bundles(rs, func(r *request) string { return r.node.name }) {
+			all.Go(func() { c.allocateOn(part) })
+		}
 	}
 	all.Wait()
 	refused = map[string]bool{}
@@ -291,7 +296,7 @@ func jobsOnEach(fresh map[string]*request) map[string][]job {
 
 // allocateOn answers the calls whose nodes it cannot get.
 func (c *Cluster) allocateOn(rs []*request) {
-	h, reports, err := startHold(rs, c.Helper.Version())
+	h, reports, err := startHold(rs, c.Helper.Version(), c.first())
 	if err != nil && len(rs) > 1 { // one of them may not be what Slurm said a moment ago
 		fresh := map[string]*request{}
 		for _, r := range rs {
@@ -326,12 +331,48 @@ func (c *Cluster) allocateOn(rs []*request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds = append(c.holds, h)
+	c.steps.Go(func() { h.watch(c.warn) })
 	if c.held == nil {
 		c.held = map[string]*on{}
 	}
 	for _, r := range rs {
 		report := reports[r.node.name]
 		c.held[r.node.name] = &on{node: r.node, hold: h, ready: report.ready, goarch: report.goarch}
+	}
+}
+
+// Release ends the allocations of hosts whose streams are closed: one that has several nodes ends once all of them are released.
+func (c *Cluster) Release(hosts []string) {
+	var over []*hold
+	c.mu.Lock()
+	c.listed = listing{}
+	for _, host := range hosts {
+		at, known := c.reached[host]
+		on := c.held[at.node]
+		if !known || on == nil {
+			continue
+		}
+		delete(c.held, at.node)
+		used := false
+		for _, other := range c.held {
+			used = used || other.hold == on.hold
+		}
+		if !used {
+			over = append(over, on.hold)
+		}
+	}
+	c.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, h := range over {
+		ending.Go(h.end)
+	}
+	ending.Wait()
+}
+
+// warn tells the operator something that no call returns.
+func (c *Cluster) warn(message string) {
+	if c.Warn != nil {
+		c.Warn(message)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 type Cluster struct {
 	Helper   transport.Helper
 	Progress func(host, message string)
+	Warn     func(message string)
 }
 
 // Start returns an error.
@@ -35,6 +36,9 @@ func (c *Cluster) Resume(context.Context, []string) error { return nil }
 
 // Keep does nothing, either.
 func (c *Cluster) Keep(context.Context, map[string]string) error { return nil }
+
+// Release does nothing: Start has started nothing.
+func (c *Cluster) Release([]string) {}
 
 // Drained returns nothing.
 func (c *Cluster) Drained() []string { return nil }

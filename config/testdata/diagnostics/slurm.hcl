@@ -3,6 +3,8 @@ slurm {
   partition     = "a b"
   wave          = 0
   drain_timeout = "soon"
+  qos           = "a b"
+  time_limit    = "20s"
 }
 
 ssh {
