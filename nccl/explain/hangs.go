@@ -13,7 +13,7 @@ import (
 const (
 	// tryHost is what keeps ranks of one host that have begun a collective, the most frequent reason first.
 	tryHost = "See first whether it runs with NCCL_P2P_DISABLE=1: if so, disable ACS and set the IOMMU to passthrough (iommu=pt), or update the driver. Otherwise " + stands
-	stands  = "py-spy dump on every rank shows whether one stands elsewhere: it failed, takes another branch, has fewer batches, or does alone what takes long (loading, saving, evaluating)."
+	stands  = "ncclras (NCCL 2.24 and later) lists ranks that lag behind, and py-spy dump on every rank shows whether one stands elsewhere: it failed, takes another branch, has fewer batches, or does alone what takes long (loading, saving, evaluating)."
 	// tryHosts is the same for ranks of several hosts.
 	tryHosts = "See first whether it runs with NCCL_IB_DISABLE=1: if so, measure between the NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA (ACS). Otherwise " + stands
 	// trySockets is the same for ranks of several hosts that use TCP.
@@ -84,7 +84,7 @@ var hanging = sync.OnceValue(func() hangWords {
 		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
 		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|(?:two|2|several|multiple|different|both|other) (?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|两台`),
+		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
 	}
 })
 
@@ -172,6 +172,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	if translated().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
+	if overlay().MatchString(text) {
+		tryFirst += "In an overlay network of Docker a container has two interfaces: that of the overlay, and one (docker_gwbridge) that other hosts do not reach. NCCL may take the wrong one, and RDMA does not go through either: give the containers the host's network (--network=host), or name the overlay's interface in NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME. "
+	}
 	if slurm().MatchString(text) {
 		tryFirst += "With Slurm, see that one task for each rank runs: the script that sbatch starts runs on the first host alone, and only srun in it starts a process for each task there (python without srun waits for ranks that nobody starts), with --ntasks-per-node equal to what the program expects (Lightning: devices=, and num_nodes= as in --nodes; torchrun: one task for each host). "
 	}
@@ -199,6 +202,11 @@ func (s *script) onlyTold(line, hosts int, text string) {
 // unkillable is a sentence that says that a process stays in spite of a signal.
 var unkillable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`)
+})
+
+// overlay is what a text has about Docker's networks over several hosts.
+var overlay = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\boverlay[- ]network|\bdocker[_ ]gwbridge\b|\bdocker (?:swarm|overlay)\b`)
 })
 
 // slurm is what a text has about Slurm.

@@ -326,7 +326,7 @@ func (j *job) processes(c command) {
 }
 
 // accelerated checks the numbers that accelerate gets: num_processes counts the processes of all hosts.
-func (s *script) accelerated() {
+func (s *script) accelerated(text string) {
 	ranks := map[int]bool{}
 	several := 0
 	for _, m := range s.job.machines {
@@ -340,6 +340,9 @@ func (s *script) accelerated() {
 			several++
 			ranks[m.rank] = true
 		}
+	}
+	if m := s.job.machines; len(m) == 1 && several == 1 && m[0].rank == 0 && !strings.Contains(text, "--machine_rank") {
+		s.say(m[0].line, env.Note, "The configuration of one host", fmt.Sprintf("num_machines is %d, and machine_rank 0.", m[0].machines), fmt.Sprintf("accelerate launch starts the processes of one host alone: without the same command on each of the %d hosts, with machine_rank 1 and so on there, this one waits for the others.", m[0].machines), "Start it on every host (srun --ntasks-per-node=1, or ssh), with --machine_rank for each host ($SLURM_NODEID in srun's own shell).")
 	}
 	if several > 1 && len(ranks) == 1 {
 		s.say(s.job.machines[0].line, env.Warning, "Hosts have one rank", fmt.Sprintf("The %d configurations have the same machine_rank.", several), "If they are for different hosts, each takes itself for the same one, and the others never come.", "Number the hosts from 0: machine_rank 0 on the host of main_process_ip.")
@@ -449,7 +452,7 @@ func (s *script) jobs(text string, kind Kind) {
 	s.meeting()
 	s.ownPlace(text)
 	s.nowhere(text, kind)
-	s.accelerated()
+	s.accelerated(text)
 	s.tooEarly(text)
 	s.processesFit()
 	s.nestedMPI()

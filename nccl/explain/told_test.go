@@ -108,6 +108,14 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"NCCL fails, I changed the version to 2.19.3 and I was able to test successfully!\n", "Another version of NCCL helps", ""},                                                                                                           // NVIDIA/nccl-tests/issues/275
 		{"NCCL fails. Downgrading to 2.21.5 solved the issue.\n", "Another version of NCCL helps", ""},                                                                                                                                        // NVIDIA/nccl/issues/1589
 		{"NCCL fails. Downgrading to 2.21.5 did not help.\n", "", "Another version of NCCL helps"},
+		{"num_machines: 4\nmachine_rank: 0\nnum_processes: 8\nmain_process_ip: 192.0.2.1\n", "line 3: note:  The configuration of one host", ""}, // huggingface/accelerate/issues/2265
+		{"num_machines: 1\nmachine_rank: 0\nnum_processes: 8\n", "", "The configuration of one host"},
+		{"accelerate launch --machine_rank $SLURM_NODEID a.py\nnum_machines: 4\nmachine_rank: 0\nnum_processes: 8\n", "", "The configuration of one host"},
+		{"nccl hangs on three servers in a Docker overlay network.\n", "docker_gwbridge", "of no second host"},           // sgl-project/sglang/issues/3516
+		{"A large-scale training job hangs in nccl.\n", "ranks that lag behind", "of no second host"},                    // NVIDIA/nccl/issues/968
+		{"Importing Pytorch results in undefined symbol ncclCommResume\n", "The wrong libnccl is loaded", ""},            // pytorch/pytorch/issues/186591
+		{"libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister\n", "The wrong libnccl is loaded", ""},              // turboderp-org/exllamav2/issues/530
+		{"报错：NameError: name 'ncclGetVersion' is not defined\n", "NCCL's library cannot be loaded", ""},                  // vllm-project/vllm/issues/3911
 		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
