@@ -972,6 +972,31 @@ func TestAnApplyAdoptsBeforeItChanges(t *testing.T) {
 	})
 }
 
+// TestHostsThatChangeInWavesAdoptOnce: the first wave's records are those of all hosts that adopt.
+func TestHostsThatChangeInWavesAdoptOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.found = true
+		for _, h := range y.fabric.Hosts {
+			h.Slurm = &fabric.Slurm{Wave: 1}
+		}
+		so := y.options()
+		so.Scheduler, so.Changing = &cluster{}, true
+		if r := y.runIn(t.Context(), Open(t.Context(), y.fabric, so), Options{}); r.Ending != Done || !maps.Equal(r.Adopted, map[string]int{"a": 1, "b": 1}) {
+			t.Fatal(r.Ending, r.Err, r.Adopted)
+		}
+		for name, h := range y.hosts {
+			changes, adopted := 0, 0
+			for _, e := range h.history {
+				changes, adopted = changes+e.Changes, adopted+e.Adopted
+			}
+			if changes != 1 || adopted != 1 {
+				t.Errorf("host %s has the history %+v", name, h.history)
+			}
+		}
+	})
+}
+
 // TestASavedPlanIsAppliedOnceAndAsItWas: hosts that moved since are left as they are.
 func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // are left out.
 func TestHistoryJoinsTheHostsOfEachRun(t *testing.T) {
 	entry := func(minute int, command, failed string) resource.HistoryEntry {
-		return resource.HistoryEntry{Time: time.Unix(int64(60*minute), 0), Command: command, Plan: "p", Changes: 2, Failed: failed}
+		return resource.HistoryEntry{Time: time.Unix(int64(60*minute), 0), Command: command, Plan: "p", Changes: 2, Adopted: minute, Failed: failed}
 	}
 	s := &Session{Fabric: &fabric.Fabric{Name: "f"}, known: map[string]*state{
 		"a": {records: []resource.Record{
@@ -24,10 +24,10 @@ func TestHistoryJoinsTheHostsOfEachRun(t *testing.T) {
 	}}
 	var got [][]any
 	for _, a := range s.History() {
-		got = append(got, []any{a.Time.Unix() / 60, a.Command, a.Hosts, a.Total, a.Failed})
+		got = append(got, []any{a.Time.Unix() / 60, a.Command, a.Hosts, a.Total, a.Adopted, a.Failed})
 	}
-	want := [][]any{{int64(1), "apply", []string{"a", "b"}, 4, ""}, {int64(3), "rollback", []string{"a"}, 2, ""},
-		{int64(5), "apply", []string{"a", "b"}, 4, "b: no space"}}
+	want := [][]any{{int64(1), "apply", []string{"a", "b"}, 4, 3, ""}, {int64(3), "rollback", []string{"a"}, 2, 3, ""},
+		{int64(5), "apply", []string{"a", "b"}, 4, 11, "b: no space"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

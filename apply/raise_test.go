@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -36,6 +37,10 @@ func TestRaisedPortsAreAlwaysSetDown(t *testing.T) {
 		"a fabric of that name": {func(y *toys, _ func()) {
 			y.hosts["a"].records = []resource.Record{{Fabric: RaisedBy, Atoms: map[resource.Atom]resource.Owned{"toy r0 value": {}}}}
 		}, nil, false, Failed, `host a has a fabric named "discover-ports"`},
+		"another search": {func(y *toys, _ func()) {
+			y.hosts["a"].records = []resource.Record{{Fabric: RaisedBy, Atoms: map[resource.Atom]resource.Owned{"toy r0 value": {}}}}
+			y.hosts["a"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: RaisedBy, State: checkpoint.Armed}
+		}, nil, false, Held, "another transaction is open: host a: "},
 		"a host that cannot revert": {nil, func(y *toys, _ func()) error {
 			y.hosts["b"].mu.Lock()
 			defer y.hosts["b"].mu.Unlock()
@@ -95,11 +100,11 @@ func TestAPortThatCannotBeSetUpIsLeftAlone(t *testing.T) {
 		}
 		s := Open(t.Context(), y.fabric, o)
 		defer s.Close()
-		r, ending, err := PlanRaise(t.Context(), s, map[string][]string{"a": {"held", "eth0"}, "b": {"held"}})
+		r, ending, err := PlanRaise(t.Context(), s, map[string][]string{"a": {"held", "eth0"}, "b": {"eth0", "held"}})
 		if err != nil || ending != Done {
 			t.Fatal(ending, err)
 		}
-		if got := fmt.Sprint(r.Ports); got != "map[a:[eth0]]" {
+		if got := fmt.Sprint(r.Ports); got != "map[a:[eth0] b:[eth0]]" {
 			t.Errorf("sets up %s", got)
 		}
 		for _, host := range []string{"a", "b"} {
@@ -108,8 +113,8 @@ func TestAPortThatCannotBeSetUpIsLeftAlone(t *testing.T) {
 			}
 		}
 		up := ""
-		y.hosts["a"].tells = true
-		if _, _, err := Raise(t.Context(), s, r, y.heard, func(context.Context) error { up = y.values(); return nil }); err != nil || up != "21" || y.values() != "11" {
+		y.hosts["a"].tells, y.hosts["b"].tells = true, true
+		if _, _, err := Raise(t.Context(), s, r, y.heard, func(context.Context) error { up = y.values(); return nil }); err != nil || up != "22" || y.values() != "11" {
 			t.Errorf("while it ran, the hosts had %q; afterwards %q; %v", up, y.values(), err)
 		}
 	})

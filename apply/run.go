@@ -340,7 +340,7 @@ func (r *run) enrol(ctx context.Context) error {
 	resting := r.s.resting() // a later part enrols them, or the next apply
 	hosts = slices.DeleteFunc(hosts, func(host string) bool { return resting[host] != nil })
 	for _, host := range hosts {
-		if m := more[host]; m.Adopt != nil && m.Entry == nil && r.report.Adopted[host] == 0 {
+		if m := more[host]; m.Adopt != nil && m.Entry == nil {
 			e := r.s.entry(r.report.Command, r.id)
 			e.Adopted, m.Entry = len(m.Adopt), &e
 			more[host] = m

@@ -321,7 +321,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 
 // losesAtBoot reports whether adopted values stay, and persistent files of ours go.
 func (h *HostPlan) losesAtBoot() bool {
-	adopted := func(a Action) bool { return a.Op == Undo && a.Stage != resource.StagePersist && len(a.Adopted) > 0 }
+	adopted := func(a Action) bool { return a.Op == Undo && len(a.Adopted) > 0 }
 	goes := func(a Action) bool {
 		return a.Op == Undo && a.Stage == resource.StagePersist && slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.To == "" })
 	}

@@ -2,6 +2,7 @@ package netif
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,12 +197,18 @@ func TestADeviceThatComesUpIsFenced(t *testing.T) {
 		Links: []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("192.0.2.7/28")}}}
 	up := resource.Change{Attribute: "state", From: "down", To: "up"}
 	gone := resource.Change{Attribute: "address", From: "192.0.2.7/28"}
+	other := host.Addr{Index: 3, Prefix: netip.MustParsePrefix("192.0.2.8/28"), Peer: netip.MustParsePrefix("192.0.2.10/32")}
 	for _, c := range []struct {
 		netdev  string
 		changes []resource.Change
 		fenced  bool
-	}{{"eth1", []resource.Change{up}, true}, {"eth2", []resource.Change{up}, false}, {"eth1", []resource.Change{gone, up}, false}, {"eth1", []resource.Change{{Attribute: "state", From: "up", To: "down"}}, false}} {
-		why := (nic{}).Touches(snap, NICSpec{Select: facts.Selector{Netdev: c.netdev}}, c.changes)
+		addrs   []host.Addr
+	}{{"eth1", []resource.Change{up}, true, nil}, {"eth2", []resource.Change{up}, false, nil}, {"eth1", []resource.Change{gone, up}, false, nil},
+		{"eth1", []resource.Change{{Attribute: "state", From: "up", To: "down"}}, false, nil}, {"eth2", []resource.Change{up}, true, []host.Addr{other}},
+		{"eth2", []resource.Change{{Attribute: "address", From: other.String()}, up}, false, []host.Addr{other}}} {
+		snap := *snap
+		snap.Addrs = append(slices.Clone(snap.Addrs), c.addrs...)
+		why := (nic{}).Touches(&snap, NICSpec{Select: facts.Selector{Netdev: c.netdev}}, c.changes)
 		if (why != "") != c.fenced || c.fenced && !strings.HasSuffix(why, "once the device is up") {
 			t.Errorf("%s %v: %q", c.netdev, c.changes, why)
 		}
