@@ -300,9 +300,13 @@ func TestWhatIsPartlyLeftOutIsNotAdopted(t *testing.T) {
 
 // TestAPlanSaysWhatTheNextBootLoses: adopted values stay, but the files that kept them go with the fabric's.
 func TestAPlanSaysWhatTheNextBootLoses(t *testing.T) {
-	late := ownable()[0]
-	late.Name, late.Stage = "late", resource.StagePersist
-	kinds := append(ownable(), late)
+	late, conf := ownable()[0], ownable()[0]
+	late.Name, late.Stage, late.Boots = "late", resource.StagePersist, true
+	conf.Name, conf.Stage = "conf", resource.StagePersist
+	kinds := append(ownable(), late, conf)
+	kinds[2].Undo = func(_ *facts.Snapshot, a resource.Atom, to string) (resource.Change, string, error) {
+		return a.Change("ours", to), "", nil
+	}
 	kinds[1].Undo = func(_ *facts.Snapshot, a resource.Atom, to string) (resource.Change, string, error) {
 		return a.Change("ours", to), "", nil
 	}
@@ -315,6 +319,7 @@ func TestAPlanSaysWhatTheNextBootLoses(t *testing.T) {
 	}{
 		"an adopted value, and our file":      {map[resource.Atom]resource.Owned{"k old": adopted, "late file": {Ours: "ours"}}, true},
 		"an adopted value":                    {map[resource.Atom]resource.Owned{"k old": adopted}, false},
+		"an adopted value, and a job's file":  {map[resource.Atom]resource.Owned{"k old": adopted, "conf file": {Ours: "ours"}}, false},
 		"a value of ours, and our file":       {map[resource.Atom]resource.Owned{"k new": made, "late file": {Ours: "ours"}}, false},
 		"an adopted value, and a file before": {map[resource.Atom]resource.Owned{"k old": adopted, "late file": {Earlier: "theirs", Ours: "ours"}}, false},
 	} {

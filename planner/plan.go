@@ -301,8 +301,8 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 		}
 	}
 	out.Notes = append(out.Notes, planning.bystanders()...)
-	if out.losesAtBoot() {
-		out.Notes = append(out.Notes, "the adopted values stay for now, but what sets them at boot is removed: put back what import had you remove from other files, or the next boot loses them")
+	if out.losesAtBoot(kinds) {
+		out.Notes = append(out.Notes, "the adopted values stay for now, but what sets them at boot is removed: put back what you removed from other files, or the next boot loses them")
 	}
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
@@ -319,11 +319,12 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 	return out
 }
 
-// losesAtBoot reports whether adopted values stay, and persistent files of ours go.
-func (h *HostPlan) losesAtBoot() bool {
+// losesAtBoot reports whether adopted values stay, and files of ours that set them at boot go.
+func (h *HostPlan) losesAtBoot(kinds resource.Kinds) bool {
 	adopted := func(a Action) bool { return a.Op == Undo && len(a.Adopted) > 0 }
 	goes := func(a Action) bool {
-		return a.Op == Undo && a.Stage == resource.StagePersist && slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.To == "" })
+		kind, _ := kinds.Lookup(a.Resource.Addr.Kind)
+		return a.Op == Undo && kind.Boots && slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.To == "" })
 	}
 	return slices.ContainsFunc(h.Actions, adopted) && slices.ContainsFunc(h.Actions, goes)
 }

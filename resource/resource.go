@@ -270,6 +270,9 @@ type Partial[S any] interface {
 	Without(want S, nics []string) S
 }
 
+// Booter is a kind whose things set the values of other kinds when the host boots, such as files of network managers.
+type Booter interface{ Boots() }
+
 // Placed is a kind whose things lead over devices, such as routes.
 type Placed interface {
 	// DeviceOf names the device over which a thing on the host leads; "" if this is not known.
@@ -292,6 +295,7 @@ type Kind struct {
 	Stage string // of all its changes
 	NIC   bool   // it is Wired
 	Local bool   // it is Local
+	Boots bool   // it is a Booter
 	// Device, Common and Undone are those of Wired: "" and false if the NIC is not found.
 	Device func(snap *facts.Snapshot, spec json.RawMessage) string
 	Common func(snap *facts.Snapshot, spec json.RawMessage, c Change) bool
@@ -387,6 +391,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 		},
 	}
 	_, k.Local = p.(Local)
+	_, k.Boots = p.(Booter)
 	if g, ok := p.(Parted); ok {
 		k.Whole = g.Part().Check
 	}

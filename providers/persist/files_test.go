@@ -147,3 +147,12 @@ func TestNobodyKeepsNothing(t *testing.T) {
 		t.Errorf("with networkd: %+v, %v", d, err)
 	}
 }
+
+// TestFilesSetValuesAtBoot: a plan that removes them says what the next boot loses. The programs and the release of NICs beside them set nothing.
+func TestFilesSetValuesAtBoot(t *testing.T) {
+	for _, k := range Kinds() {
+		if k.Boots != (k.Name == Kind) {
+			t.Errorf("kind %s: %v", k.Name, k.Boots)
+		}
+	}
+}

@@ -66,6 +66,9 @@ func (provider) Without(want Spec, nics []string) Spec { return want.without(nic
 // Stage is the stage of all changes of this kind, including those that undo a file.
 func (provider) Stage() string { return resource.StagePersist }
 
+// Boots says that the files set what other kinds set now.
+func (provider) Boots() {}
+
 // Patience is how long a network manager may take to check the files, to load them and to activate them.
 func (provider) Patience() time.Duration { return managerPatience }
 
