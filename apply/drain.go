@@ -107,11 +107,12 @@ func (r *run) changeInWaves(ctx context.Context, do parts) (ending Ending, err e
 	if len(waves) > 0 {
 		r.s.giveBack()
 	}
-	away := r.wakeFor(ctx, func(host string) bool { return !r.pending[host] })
-	ending, err = part(func(host string) bool { return !r.pending[host] && !away[host] })
-	if len(waves) > 0 {
-		r.s.giveBack()
+	r.wakeFor(ctx, func(host string) bool { return !r.pending[host] })
+	ending, err = part(func(host string) bool { return !r.pending[host] && !r.away[host] })
+	if len(waves) == 0 {
+		return ending, err
 	}
+	r.s.giveBack()
 	for i, wave := range waves {
 		if ending != Done || err != nil {
 			break
@@ -126,17 +127,12 @@ func (r *run) changeInWaves(ctx context.Context, do parts) (ending Ending, err e
 			r.e.Warn("%s", r.stopped(done, waves[i+1:]))
 		}
 	}
-	if len(waves) > 0 {
-		r.report.Outcomes = done
-	}
-	if len(away) > 0 {
-		ending = max(ending, HostsUnreachable)
-	}
+	r.report.Outcomes = done
 	return ending, err
 }
 
-// wakeFor connects to those of the hosts that rest. It warns about those that it does not reach and that were to be changed, and returns them.
-func (r *run) wakeFor(ctx context.Context, of func(host string) bool) (away map[string]bool) {
+// wakeFor connects to those of the hosts that rest. It warns about those that it does not reach and that were to be changed, and notes them.
+func (r *run) wakeFor(ctx context.Context, of func(host string) bool) {
 	var hosts []string
 	for _, h := range r.p.Hosts {
 		if of(h.Name) {
@@ -144,15 +140,14 @@ func (r *run) wakeFor(ctx context.Context, of func(host string) bool) (away map[
 		}
 	}
 	r.s.wake(ctx, r.s.Options.Parallelism, hosts)
-	away = map[string]bool{}
+	r.away = map[string]bool{}
 	resting := r.s.resting()
 	for _, h := range r.p.Hosts {
 		if why := resting[h.Name]; why != nil && of(h.Name) && (len(h.Actions) > 0 || slices.Contains(r.p.Enrol, h.Name) || r.p.RollsBack != "") {
-			away[h.Name] = true
+			r.away[h.Name] = true
 			r.e.Warn("! %s: not changed, because it was given back to jobs while the plan was read: %v", h.Name, why)
 		}
 	}
-	return away
 }
 
 // stopped says what stays and what was not begun after a wave has failed.

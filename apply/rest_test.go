@@ -125,6 +125,9 @@ func TestAHostThatJobsHaveTakenIsLeftOut(t *testing.T) {
 	if r.Err != nil || r.Ending != HostsUnreachable || y.hosts["a"].file != "" || y.hosts["b"].file != "2" {
 		t.Error(r.Ending, r.Err, y.hosts["a"].file, y.hosts["b"].file)
 	}
+	if !slices.ContainsFunc(y.heard.lines, func(l string) bool { return strings.HasPrefix(l, "note: Live checks skipped") }) {
+		t.Error("the others are not verified")
+	}
 	if said := strings.Join(y.heard.lines, "\n"); !strings.Contains(said, "! a: not changed, because it was given back to jobs while the plan was read: busy (job 7)") {
 		t.Error(said)
 	}

@@ -41,7 +41,7 @@ func Rollback(ctx context.Context, s *Session, o RollbackOptions, e Events) *Rep
 	if len(r.report.Outcomes) > 0 {
 		reportFates(e, r.report.Outcomes)
 	}
-	return r.report.end(ending, err)
+	return r.report.end(r.without(ending), err)
 }
 
 func (r *run) rollback(ctx context.Context, o RollbackOptions) (Ending, error) {

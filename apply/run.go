@@ -59,6 +59,8 @@ type run struct {
 	wave   string        // of hosts that were drained, for messages; "" without one
 	// pending are hosts that a later wave changes: what is between them and others is half changed until then.
 	pending map[string]bool
+	// away are hosts that jobs took while the plan was read, and that were to be changed.
+	away map[string]bool
 }
 
 // NewID returns a random name for a plan or a run.
@@ -105,7 +107,15 @@ func (s *Session) newReport(command string) *Report {
 
 func (r *run) finish(ending Ending, err error) *Report {
 	r.report.After = r.s.Facts()
-	return r.report.end(ending, err)
+	return r.report.end(r.without(ending), err)
+}
+
+// without returns an ending that says that hosts were left out, if some were.
+func (r *run) without(ending Ending) Ending {
+	if len(r.away) > 0 {
+		return max(ending, HostsUnreachable)
+	}
+	return ending
 }
 
 // prepare makes the plan. Hosts first finish transactions that a reset interrupted: otherwise the plan

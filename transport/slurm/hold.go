@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -200,6 +201,7 @@ func startHold(rs []*request, version, first string) (*hold, map[string]report, 
 			err = errors.New(p.said())
 		case <-rs[0].ctx.Done():
 			err = rs[0].ctx.Err()
+			_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended; while it waits for processors, it does not read its input
 		case <-late:
 			err = fmt.Errorf("no report of its nodes within %s: %s", startPatience, p.errs.String())
 		}
