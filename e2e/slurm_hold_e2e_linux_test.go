@@ -46,6 +46,9 @@ until grep -q "! a: waiting for job $2" /run/log; do ! grep '^exit' /run/log || 
 		if on := holds(); on != "" {
 			t.Errorf("fabricform holds %q", on)
 		}
+		if state, _ := c.ended(t, c.submit(t, "--nodelist=b", "--exclusive", "--wrap=true")); state != "COMPLETED" { // beside ours, which waits at the top
+			t.Errorf("a job on another node is %s", state)
+		}
 		c.on(t, "d", "", "touch /run/go")
 		done()
 		for _, id := range []string{job, whole} {
