@@ -93,7 +93,7 @@ func tells(text string, skip func(number int) bool) int {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		if skip(number) {
+		if skip(number) && (number > 1 || anyOf(line, []string{" -", "NCCL INFO ", "NCCL WARN "})) { // a title may begin with the name of a program
 			before, _, quoted := strings.Cut(line, "NCCL INFO ")
 			if line = before; !quoted || !strings.HasSuffix(strings.TrimRight(before, " "), "\"") && !strings.HasSuffix(before, "`") {
 				continue
@@ -199,6 +199,31 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", tryFirst+try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
 
+// timedOut is a sentence about a collective that ended by a timeout.
+var timedOut = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:nccl|collectives?)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`)
+})
+
+// timeoutTold reports a timeout that prose tells of, if nothing else was found. epoch is the line that tells of the end of an epoch.
+func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+		return
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		if number++; skip(number) || anyOf(line, printers) || !timedOut().MatchString(line) || strings.Contains(line, "NCCL_TIMEOUT") || strings.Contains(line, "_timeout") {
+			continue
+		}
+		costs, instead := "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause.", "Read the logs of all ranks: the first that has another error, or that none wrote, is the reason. "+slowest
+		if epoch > 0 {
+			costs = fmt.Sprintf("Line %d names the end of an epoch, an evaluation, or data that differ: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", epoch)
+			instead = "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
+		}
+		s.say(number, env.Warning, "A collective timed out", "The text tells of a timeout, and shows no line of it.", costs, instead)
+		return
+	}
+}
+
 // unkillable is a sentence that says that a process stays in spite of a signal.
 var unkillable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`)
@@ -225,4 +250,4 @@ var virtual = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // hangsToo are findings that already say why a job hangs.
-var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places"}
+var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places", "Ranks of vLLM hang"}

@@ -215,7 +215,7 @@ func (l *logged) background(number int, line string) {
 
 // epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
 var epochEnds = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`)
+	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`)
 })
 
 // peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.

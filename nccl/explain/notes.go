@@ -56,6 +56,7 @@ func (s *script) prose(text string, kind Kind) {
 		s.eachFirst(text)
 		s.bridgeTold(text)
 		s.sharedTold(text)
+		s.zeroTold(text)
 	}
 }
 
@@ -74,6 +75,18 @@ var (
 func (s *script) eachFirst(text string) {
 	if at := bothFirst().FindStringIndex(text); at != nil && strings.Contains(text, "_perf") && strings.Contains(text, "mpirun") {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Each process runs a test of its own", "The text says that several processes have rank 0.", "The processes do not know each other: the test was built without MPI=1, or with another MPI than that of mpirun. Each host tests its own GPUs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list shows what there is).")
+	}
+}
+
+// zeroRate is a sentence about a test that measured nothing.
+var zeroRate = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bbus ?(?:bandwidth|bw)\b *(?:is|=|of|equals|:)+ *(?:0(?:\.0+)?|zero)(?:[^.\d]|$)`)
+})
+
+// zeroTold reports such a sentence, if the test's own lines are not there.
+func (s *script) zeroTold(text string) {
+	if at := zeroRate().FindStringIndex(text); at != nil && !strings.Contains(text, "# Avg bus bandwidth") && !slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error }) {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The test has one rank", "The text tells of a bus bandwidth of 0: with one rank, nothing goes over a network or between GPUs.", "If several processes were started, the test was built without MPI=1, or with another MPI than that of mpirun, and each runs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix. On one host use all GPUs with -g.")
 	}
 }
 

@@ -275,6 +275,9 @@ func (r *reading) document(name, text string) Kind {
 		}
 	}
 	t.finish(r, l.settings)
+	if told {
+		s.timeoutTold(rest.String(), l.epochAt, func(number int) bool { return r.classes[number] != other })
+	}
 	if kind == Log {
 		if strings.Contains(text, "\nCommunicators...") && strings.Contains(text, "Job summary") {
 			return RAS // its headings speak of errors, too

@@ -58,6 +58,20 @@ type device struct {
 	name, port, netdev, status string
 }
 
+// described is a row of ibdev2netdev -v: 0000:18:00.0 mlx5_0 (MT4123 - part) name fw 20.1 port 1 (ACTIVE) ==> eth0 (Up).
+var described = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\w+) \(MT.* port (\d+) \(\w+ *\) ==> (\S+) \((\w+)\)`)
+})
+
+// describedDevice reads such a row.
+func (t *tables) describedDevice(number int, line string) bool {
+	at := described().FindStringSubmatch(line)
+	if at != nil {
+		t.devices = append(t.devices, device{number, at[1], at[2], at[3], at[4]})
+	}
+	return at != nil
+}
+
 // maxPins limits the indexes of GIDs that are judged.
 const maxPins = 8
 
@@ -100,6 +114,7 @@ func (t *tables) line(number int, line string) class {
 	case strings.Join(fields, " ") == "device node GUID":
 		t.listed = number
 	case len(fields) >= 6 && len(t.gids) < maxRows && t.gidRow(number, fields):
+	case len(t.devices) < maxRows && strings.Contains(line, ") ==> ") && t.describedDevice(number, line):
 	case len(fields) >= 5 && fields[1] == "port" && fields[3] == "==>" && len(t.devices) < maxRows:
 		t.devices = append(t.devices, device{number, fields[0], fields[2], fields[4], strings.Trim(strings.Join(fields[5:], " "), "()")})
 	case fields[0] == "ACSCtl:" && (strings.Contains(line, "ReqRedir+") || strings.Contains(line, "SrcValid+")):

@@ -111,12 +111,20 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"num_machines: 4\nmachine_rank: 0\nnum_processes: 8\nmain_process_ip: 192.0.2.1\n", "line 3: note:  The configuration of one host", ""}, // huggingface/accelerate/issues/2265
 		{"num_machines: 1\nmachine_rank: 0\nnum_processes: 8\n", "", "The configuration of one host"},
 		{"accelerate launch --machine_rank $SLURM_NODEID a.py\nnum_machines: 4\nmachine_rank: 0\nnum_processes: 8\n", "", "The configuration of one host"},
-		{"nccl hangs on three servers in a Docker overlay network.\n", "docker_gwbridge", "of no second host"},           // sgl-project/sglang/issues/3516
-		{"A large-scale training job hangs in nccl.\n", "ranks that lag behind", "of no second host"},                    // NVIDIA/nccl/issues/968
-		{"Importing Pytorch results in undefined symbol ncclCommResume\n", "The wrong libnccl is loaded", ""},            // pytorch/pytorch/issues/186591
-		{"libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister\n", "The wrong libnccl is loaded", ""},              // turboderp-org/exllamav2/issues/530
-		{"报错：NameError: name 'ncclGetVersion' is not defined\n", "NCCL's library cannot be loaded", ""},                  // vllm-project/vllm/issues/3911
-		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
+		{"nccl hangs on three servers in a Docker overlay network.\n", "docker_gwbridge", "of no second host"}, // sgl-project/sglang/issues/3516
+		{"A large-scale training job hangs in nccl.\n", "ranks that lag behind", "of no second host"},          // NVIDIA/nccl/issues/968
+		{"Importing Pytorch results in undefined symbol ncclCommResume\n", "The wrong libnccl is loaded", ""},  // pytorch/pytorch/issues/186591
+		{"libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister\n", "The wrong libnccl is loaded", ""},    // turboderp-org/exllamav2/issues/530
+		{"报错：NameError: name 'ncclGetVersion' is not defined\n", "NCCL's library cannot be loaded", ""},        // vllm-project/vllm/issues/3911
+		{"Why Avg bus bandwidth = 0 when running all_reduce_perf?\n", "The test has one rank", ""},             // NVIDIA/nccl-tests/issues/71
+		{"The avg bus bandwidth = 0.5 GB/s\n", "", "The test has one rank"},
+		{"[FSDP] Crashing at end of training epoch - collective timeouts, NCCL comm aborts\n", "Line 1 names the end of an epoch", ""}, // pytorch/pytorch/issues/77030
+		{"We get NCCL timeouts.\n", "A collective timed out", "epoch"},
+		{"export NCCL_TIMEOUT=1800 # timeouts of nccl\n", "", "A collective timed out"},
+		{"0002:00:02.0 mlx4_0 (MT4100 - NA)  fw 2.43.7008 port 1 (ACTIVE) ==> ib0 (Down)\n", "An interface is down", ""},                                                 // NVIDIA/nccl-tests/issues/36
+		{"mpirun all_reduce_perf hang with multi-device test\n", "The job hangs without an error", ""},                                                                   // NVIDIA/nccl-tests/issues/278
+		{"nvidia-container-cli: initialization error: cuda error: forward compatibility was attempted on non supported hw\n", "The driver is too old", "does not start"}, // ufoym/deepo/issues/103
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                 // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
