@@ -81,7 +81,7 @@ func netplanID(l Link) string {
 // output returns the prefix of the paths of the files that netplan generates for the manager behind it.
 func (b *Behind) output() string { return b.Folder + "/" + b.Before + "netplan-" }
 
-// netplanNames is the key before the name of a NIC, and netplanDevices the comment before that of a link that is known by its name alone.
+// netplanNames is the key before the name of a NIC, and netplanDevices the comment before that of a link without this key.
 const (
 	netplanNames   = "      set-name: "
 	netplanDevices = "      # device: "
@@ -92,9 +92,9 @@ func netplanNamed(text string) []string {
 	return append(namesAfter(text, netplanNames), namesAfter(text, netplanDevices)...)
 }
 
-// netplanFile returns the file for netplan (netplan-yaml(5)). netplan warns unless its mode is 0600. A NIC is matched
-// by its MAC, and set-name gives it its present name: netplan writes a .link file for the MTU, which replaces the
-// file that would have named the NIC.
+// netplanFile returns the file for netplan (netplan-yaml(5)). netplan warns unless its mode is 0600. For the MTU of a NIC, netplan writes a .link
+// file, which replaces the file that would have named the NIC: set-name gives it its present name. Without an MTU there is neither, because a .link
+// file of somebody else may set one (seen with netplan 0.106 and 1.1).
 func netplanFile(links []Link) File {
 	var b strings.Builder
 	fabric := links[0].Fabric
@@ -112,6 +112,8 @@ func netplanFile(links []Link) File {
 			b.WriteString(netplanDevices + l.Link.Name + "\n" + netplanDevice(l))
 		case l.byName():
 			fmt.Fprintf(&b, "%s%s\n      match: {name: %q}\n", netplanDevices, l.Link.Name, l.Link.Name)
+		case l.MTU == 0:
+			fmt.Fprintf(&b, "%s%s\n      match: {macaddress: %q, name: %q}\n", netplanDevices, l.Link.Name, l.mac(), l.Link.Name)
 		default:
 			fmt.Fprintf(&b, "      match: {macaddress: %q}\n%s%q\n", l.mac(), netplanNames, l.Link.Name)
 		}
