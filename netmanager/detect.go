@@ -25,6 +25,8 @@ type Found struct {
 	Claims map[string]Claim `json:"claims,omitempty"`
 	// InCharge lists the links that a manager manages, with or without a file.
 	InCharge []string `json:"in_charge,omitempty"`
+	// Orphans has the UUIDs of profiles by which a manager configures links, by link, although their files are gone: it has not read its files since.
+	Orphans map[string]string `json:"orphans,omitempty"`
 	// Deaf says for each manager why it would not read a file of ours.
 	Deaf map[string]string `json:"deaf,omitempty"`
 
@@ -117,6 +119,13 @@ func (f *Found) claims(manager string) bool {
 		}
 	}
 	return false
+}
+
+func (f *Found) orphan(netdev, id string) {
+	if f.Orphans == nil {
+		f.Orphans = map[string]string{}
+	}
+	f.Orphans[netdev] = id
 }
 
 func (f *Found) deaf(manager, why string) {

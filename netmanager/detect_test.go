@@ -95,10 +95,27 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 			Claims: map[string]Claim{"eth0": {netplan.Name, "/run/NetworkManager/system-connections/netplan-mgmt0.nmconnection", true}}}},
 		"NetworkManager, by MAC, and a device without a profile": {map[string]string{
 			runsNM:                          "1\n",
-			"/run/NetworkManager/devices/3": "[device]\nconnection-uuid=u-2\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=u-external\n",
+			"/run/NetworkManager/devices/3": "[device]\nconnection-uuid=u-2\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=3707b97c-49ea-4bc3-8043-5b8c326ef4ae\n",
 			"/etc/NetworkManager/system-connections/wired":             "[connection]\nid=wired\nuuid=u-2\n[ethernet]\nmac-address=02:00:00:00:00:03\n",
-			"/run/NetworkManager/system-connections/eth0.nmconnection": "[connection]\nid=eth0\nuuid=u-external\ninterface-name=eth0\n\n[.nmmeta]\nnm-generated=true\nvolatile=true\nexternal=true\n",
+			"/run/NetworkManager/system-connections/eth0.nmconnection": "[connection]\nid=eth0\nuuid=3707b97c-49ea-4bc3-8043-5b8c326ef4ae\ninterface-name=eth0\n\n[.nmmeta]\nnm-generated=true\nvolatile=true\nexternal=true\n",
 		}, Found{Active: []string{networkManagerName}, Claims: map[string]Claim{"eth1": {networkManagerName, "/etc/NetworkManager/system-connections/wired", true}}}},
+		"NetworkManager, with a profile whose file is gone, and one of a plugin": {map[string]string{
+			runsNM:                          "1\n",
+			"/run/NetworkManager/devices/2": "[device]\nmanaged=true\nconnection-uuid=4bfb8e5d-bdff-40aa-b0e9-993f25e0420b\n",
+			"/run/NetworkManager/devices/3": "[device]\nmanaged=true\nconnection-uuid=7daa3fb7-1040-4aca-80bb-87f4238d5e56\n",
+			"/run/NetworkManager/devices/4": "[device]\nmanaged=true\nconnection-uuid=bad\n",
+			"/etc/network/interfaces":       "iface eth1 inet dhcp\n",
+		}, Found{Active: []string{networkManagerName}, InCharge: []string{"eth0", "eth1", "eth2"}, Orphans: map[string]string{"eth0": "4bfb8e5d-bdff-40aa-b0e9-993f25e0420b"},
+			Claims: map[string]Claim{"eth1": {ifupdownName, "/etc/network/interfaces", true}}}},
+		"NetworkManager, with a profile of two links": {map[string]string{
+			runsNM: "1\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=4bfb8e5d-bdff-40aa-b0e9-993f25e0420b\n",
+			"/run/NetworkManager/devices/3": "[device]\nconnection-uuid=4bfb8e5d-bdff-40aa-b0e9-993f25e0420b\n",
+			"/run/NetworkManager/devices/4": "[device]\nconnection-uuid=7daa3fb7-1040-4aca-80bb-87f4238d5e56\n",
+		}, Found{Active: []string{networkManagerName}, Orphans: map[string]string{"eth2": "7daa3fb7-1040-4aca-80bb-87f4238d5e56"}}},
+		"NetworkManager with files of network-scripts": {map[string]string{
+			runsNM: "1\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=4bfb8e5d-bdff-40aa-b0e9-993f25e0420b\n",
+			ifcfgFolder + "/ifcfg-uplink": "TYPE=Ethernet\n",
+		}, Found{Active: []string{networkManagerName}}},
 		"ifupdown": {map[string]string{
 			"/run/network/ifstate": "lo=lo\n", "/etc/network/interfaces": "source /etc/network/interfaces.d/*\nauto lo\niface lo inet loopback\niface eth0 inet dhcp\n",
 			"/etc/network/interfaces.d/rail": "auto eth1\niface eth1 inet static\n",

@@ -31,6 +31,9 @@ type Link struct {
 	Lower    *Link    // the NIC or bond that carries a VLAN; nil for any other NIC
 	Ports    []*Link  // the members of a bond, in their order
 	VLANs    []*Link  // the VLANs on the NIC
+	// Continues is the UUID of the profile that our file continues: somebody has removed the file of that profile, by which the manager configures
+	// the link. "" if there is none.
+	Continues string
 	// AddrGen is the live ipv6.conf.addr_gen_mode. Managers always set the mode, so if the spec does not set it, our
 	// file must name the live value.
 	AddrGen string

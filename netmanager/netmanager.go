@@ -63,6 +63,11 @@ type Manager struct {
 	// Restarts reports whether the manager must be restarted to read that file of ours, because it makes devices that exist already; nil if a
 	// reload always does.
 	Restarts func(path, text string) bool
+	// Load makes the manager read only the files that follow, and forget those that are gone; nil if it cannot.
+	Load []string
+	// Profiles returns the profiles in our file that the manager, or the one behind it, keeps in memory when the file is gone, until it reads its
+	// files again; nil if it has none.
+	Profiles func(path, text string) []Profile
 	// Unit is the manager's systemd service.
 	Unit string
 	// Front says that the manager writes files for other managers, which configure the NICs.
@@ -100,6 +105,14 @@ type Manager struct {
 	// Drops returns the NICs whose configuration the manager removes when our file changes from was to now; "" means no
 	// file.
 	Drops func(was, now string) []string
+}
+
+// Profile is what our file has of one link for a manager that knows its links by profiles.
+type Profile struct {
+	Netdev    string
+	File      string // from which the manager reads the profile; a front generated it
+	UUID      string // "" if the manager gives it one
+	Addresses []string
 }
 
 // Behind says how a manager configures NICs by files that a front generated.
@@ -145,8 +158,8 @@ func (m *Manager) String() string {
 func (m *Manager) Of(files []File) []File { return in(files, m.Folder) }
 
 // Reload makes managers read their files again, including the managers behind a front, and takes no link down or up. It restarts those of
-// restart that have files of devices, and the others not.
-func Reload(ctx context.Context, h host.Host, read, restart map[*Manager]bool) error {
+// restart that have files of devices, and the others not. Those of load read only the files there.
+func Reload(ctx context.Context, h host.Host, read, restart map[*Manager]bool, load map[*Manager][]string) error {
 	for _, m := range All {
 		if m.Front && read[m] {
 			for _, behind := range All {
@@ -162,6 +175,12 @@ func Reload(ctx context.Context, h host.Host, read, restart map[*Manager]bool) e
 		command := m.Reload
 		if restart[m] && !m.Front {
 			command = []string{"systemctl", "restart", m.Unit}
+		}
+		if files, only := load[m]; only {
+			command = append(slices.Clone(m.Load), files...)
+			if len(files) == 0 {
+				continue
+			}
 		}
 		if !read[m] || command == nil {
 			continue

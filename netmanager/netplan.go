@@ -28,6 +28,7 @@ var netplan = &Manager{
 	Restarts: func(_, text string) bool {
 		return strings.Contains(text, "\n  bonds:\n") || strings.Contains(text, "\n  vlans:\n")
 	},
+	Profiles:   netplanProfiles,
 	NoProtocol: true, VLANsBelow: true, MapsLost: true, Drops: netplanDrops,
 }
 
@@ -87,6 +88,39 @@ const (
 	netplanDevices = "      # device: "
 )
 
+// netplanUUID is the key before the UUID of a NIC's profile (netplan 0.102 and later).
+const netplanUUID = "      networkmanager:\n        uuid: "
+
+// netplanProfiles returns the profiles that netplan makes of the NICs in our file for NetworkManager. Those of bonds and VLANs go with the device.
+func netplanProfiles(_, text string) (out []Profile) {
+	section, list := "", false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		key, is := strings.CutSuffix(strings.TrimLeft(line, " "), ":")
+		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
+		case depth == 2:
+			section = key
+		case section != netplanSections[0]:
+		case depth == 4 && is:
+			behind := networkManager.Behind
+			out = append(out, Profile{File: behind.output() + key + behind.After})
+		case len(out) == 0:
+		case depth == 6:
+			list = key == "addresses"
+			if names := netplanNamed(line); names != nil {
+				out[len(out)-1].Netdev = names[0]
+			}
+		case list && strings.HasPrefix(line, `        - "`):
+			out[len(out)-1].Addresses = append(out[len(out)-1].Addresses, strings.Trim(line, ` -"`))
+		case strings.HasPrefix(line, "        uuid: "):
+			if id := strings.TrimPrefix(line, "        uuid: "); isUUID(id) {
+				out[len(out)-1].UUID = id
+			}
+		}
+	}
+	return out
+}
+
 // netplanNamed returns the names of the links in our file.
 func netplanNamed(text string) []string {
 	return append(namesAfter(text, netplanNames), namesAfter(text, netplanDevices)...)
@@ -116,6 +150,9 @@ func netplanFile(links []Link) File {
 			fmt.Fprintf(&b, "%s%s\n      match: {macaddress: %q, name: %q}\n", netplanDevices, l.Link.Name, l.mac(), l.Link.Name)
 		default:
 			fmt.Fprintf(&b, "      match: {macaddress: %q}\n%s%q\n", l.mac(), netplanNames, l.Link.Name)
+		}
+		if l.Continues != "" && l.Device == nil && behind.Passes { // a device has the same profile, because netplan names both by the device
+			fmt.Fprintf(&b, "%s%s\n", netplanUUID, l.Continues)
 		}
 		if l.MTU != 0 {
 			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // NetworkManager's choice, and not for a secret
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +39,7 @@ var networkManager = &Manager{
 	Scripts: dispatcherFolder, Script: dispatcher,
 	Check: checkKeyfiles, Notes: networkManagerNotes, Reload: []string{"nmcli", "connection", "reload"},
 	Reports: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it configures a NIC only with a carrier
+	Load: []string{"nmcli", "connection", "load"}, Profiles: keyfileProfiles,
 	Activate: activateProfile, Manage: manageDevice, Remakes: true,
 	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual",
 		NeedsMetric: true, Passes: true, EUI64Needs6: true},
@@ -48,23 +52,32 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 	if !unitActive(ctx, r, networkManagerUnit) {
 		return false
 	}
-	profiles := map[string]string{}
+	profiles, external := map[string]string{}, map[string]bool{}
 	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", keyfileFolder} {
 		for _, name := range filesIn(ctx, r, dir, "") {
 			file := path.Join(dir, name)
 			profile := host.Text(ctx, r, file)
+			id := cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))
 			if keyValue(profile, ".nmmeta", "external") != "true" {
-				profiles[cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))] = file
+				profiles[id] = file
+			} else {
+				external[id] = true
 			}
 		}
 	}
+	// The plugin ifcfg-rh reads other files, and gives profiles UUIDs that its files do not have.
+	others := slices.ContainsFunc(filesIn(ctx, r, ifcfgFolder, ""), func(n string) bool { return strings.HasPrefix(n, "ifcfg-") && n != "ifcfg-lo" })
 	for _, l := range links {
 		device := host.Text(ctx, r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
 		if keyValue(device, "device", "managed") == "true" {
 			f.InCharge = append(f.InCharge, l.Name)
 		}
-		file := profiles[keyValue(device, "device", "connection-uuid")]
+		id := keyValue(device, "device", "connection-uuid")
+		file := profiles[id]
 		if file == "" {
+			if _, claimed := f.Claims[l.Name]; isUUID(id) && !external[id] && !claimed && !others {
+				f.orphan(l.Name, id)
+			}
 			continue
 		}
 		profile := host.Text(ctx, r, file)
@@ -72,6 +85,11 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 		byMAC := l.PermMAC != "" && strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC)
 		f.Claims[l.Name] = Claim{Manager: networkManagerName, File: file, Exact: byName || byMAC}
 	}
+	count := map[string]int{}
+	for _, id := range f.Orphans {
+		count[id]++
+	}
+	maps.DeleteFunc(f.Orphans, func(_, id string) bool { return count[id] > 1 }) // a file of ours is that of one link
 	return true
 }
 
@@ -114,12 +132,12 @@ func keyfile(l Link) File {
 	if l.Device != nil {
 		kind = l.Device.Kind()
 	}
-	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=%s\n", profile(l), uuid(profile(l)), kind)
+	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=%s\n", profile(l), l.uuid(), kind)
 	if l.Select.Netdev != "" || l.byName() {
 		fmt.Fprintf(&b, "interface-name=%s\n", l.Link.Name)
 	}
 	if l.Master != nil {
-		fmt.Fprintf(&b, "master=%s\nslave-type=bond\n", uuid(profile(*l.Master))) // 1.46 has other names, and reads these
+		fmt.Fprintf(&b, "master=%s\nslave-type=bond\n", l.Master.uuid()) // 1.46 has other names, and reads these
 	}
 	if !l.Up {
 		b.WriteString("autoconnect=false\n")
@@ -161,7 +179,7 @@ func keyfileDevice(l Link) string {
 	case vlan != nil:
 		parent := l.Lower.Link.Name
 		if l.Lower.Written() && l.Lower.Device == nil && l.Lower.Select.Netdev == "" {
-			parent = uuid(profile(*l.Lower)) // a NIC that is declared by its MAC may get another name
+			parent = l.Lower.uuid() // a NIC that is declared by its MAC may get another name
 		}
 		fmt.Fprintf(&b, "\n[vlan]\nflags=1\nid=%d\nparent=%s\n", vlan.ID, parent)
 		if vlan.PriorityMap != nil {
@@ -276,10 +294,13 @@ func keyfileRule(b *strings.Builder, n int, p netif.PolicyRouteSpec) {
 	fmt.Fprintf(b, "routing-rule%d=priority %d from %s%s table %d\n", n, p.Priority, from, to, p.Table)
 }
 
-// uuid derives the profile's UUID from its name (version 8 of RFC 9562, 5.8), so that the same file is written each
-// time.
-func uuid(id string) string {
-	u := sha256.Sum256([]byte("fabricform " + id))
+// uuid returns the UUID of our profile: that of the profile which it continues, or else one that is derived from its name (version 8 of RFC 9562,
+// 5.8), so that the same file is written each time.
+func (l Link) uuid() string {
+	if l.Continues != "" {
+		return l.Continues
+	}
+	u := sha256.Sum256([]byte("fabricform " + profile(l)))
 	u[6] = u[6]&0x0f | 0x80
 	u[8] = u[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:16])
@@ -303,6 +324,36 @@ func networkManagerNotes(l Link) []string {
 		out = append(out, "NetworkManager also adds a link-local address to a NIC with IPv6 addresses or routes")
 	}
 	return out
+}
+
+// isUUID reports whether a text has the form of a UUID.
+func isUUID(id string) bool {
+	_, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+	return err == nil && len(id) == 36 && strings.Count(id, "-") == 4
+}
+
+// keyfileProfiles returns the profile in our file. Its link is found by the id, which files of all builds have.
+func keyfileProfiles(path, text string) []Profile {
+	_, head, _ := strings.Cut(text, `"`) // the first line names the fabric
+	fabric, _, _ := strings.Cut(head, `"`)
+	netdev, is := strings.CutPrefix(keyValue(text, "connection", "id"), Base(fabric)+"-")
+	if !is {
+		return nil
+	}
+	p := Profile{Netdev: netdev, File: path}
+	if id := keyValue(text, "connection", "uuid"); isUUID(id) {
+		p.UUID = id
+	}
+	for _, family := range []string{"ipv4", "ipv6"} {
+		for n := 1; ; n++ {
+			address := keyValue(text, family, fmt.Sprintf("address%d", n))
+			if address == "" {
+				break
+			}
+			p.Addresses = append(p.Addresses, address)
+		}
+	}
+	return []Profile{p}
 }
 
 // checkKeyfiles makes nmcli parse one profile after the other.

@@ -74,7 +74,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 	}
 	err = write(ctx, h, todo, declared)
 	if err == nil && len(todo) == 0 {
-		err = netmanager.Reload(ctx, h, unread(got), nil)
+		err = netmanager.Reload(ctx, h, unread(got), nil, nil)
 	}
 	if err == nil {
 		err = manageAgain(ctx, h, want)
@@ -167,7 +167,11 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 			}
 		}
 	}
-	err := reloadKeeping(ctx, h, dropped, func() error {
+	load, err := onlyRead(ctx, h, todo)
+	if err != nil {
+		return err
+	}
+	err = reloadKeeping(ctx, h, dropped, func() error {
 		if dirs[unitFolder] || dirs[wantsFolder] || dirs["/etc/systemd/system.conf.d"] {
 			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
 				return err
@@ -178,7 +182,7 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 				return err
 			}
 		}
-		return netmanager.Reload(ctx, h, read, restart)
+		return netmanager.Reload(ctx, h, read, restart, load)
 	})
 	for _, s := range todo {
 		if !s.put && path.Dir(s.path) == unitFolder && !strings.Contains(s.path, "@.") { // a template runs for a moment at boot
@@ -186,6 +190,58 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 		}
 	}
 	return err
+}
+
+// onlyRead returns the files that the claimer reads, if it must not read all. It remembers profiles whose files are gone until it does, and then
+// removes what it configured by them. If a NIC still has the addresses of our profile, they are to stay: they were there before our first apply, or
+// are still declared. So the claimer forgets this profile at the next boot, and no profile of others.
+func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Manager][]string, error) {
+	todo = slices.DeleteFunc(slices.Clone(todo), func(s step) bool { m := s.manager(); return m == nil || m.Profiles == nil })
+	if len(todo) == 0 {
+		return nil, nil
+	}
+	snap, err := resource.Gather(ctx, h, handsOff{})
+	if err != nil {
+		return nil, err
+	}
+	var read []string
+	now := map[string]bool{} // by netdev
+	for _, s := range todo {
+		for _, p := range s.manager().Profiles(s.path, s.text) {
+			now[p.Netdev] = true
+			read = append(read, p.File)
+		}
+	}
+	keeps := false
+	for _, s := range todo {
+		if s.was == nil {
+			continue
+		}
+		for _, p := range s.manager().Profiles(s.path, s.was.Text) {
+			switch {
+			case now[p.Netdev]:
+			case slices.Contains(netmanager.Part.Of(snap).InCharge, p.Netdev) && has(snap, p):
+				keeps = true
+			default:
+				read = append(read, p.File)
+			}
+		}
+	}
+	for netdev := range netmanager.Part.Of(snap).Orphans {
+		keeps = keeps || !now[netdev]
+	}
+	if !keeps {
+		return nil, nil
+	}
+	return map[*netmanager.Manager][]string{claimer: read}, nil
+}
+
+// has reports whether a link has all addresses of a profile, and the profile has some.
+func has(snap *facts.Snapshot, p netmanager.Profile) bool {
+	l := snap.Link(p.Netdev)
+	return l != nil && len(p.Addresses) > 0 && !slices.ContainsFunc(p.Addresses, func(address string) bool {
+		return !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && a.Prefix.String() == address })
+	})
 }
 
 // manager returns the manager that reads the step's file; nil if none does.

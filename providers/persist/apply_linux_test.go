@@ -49,7 +49,7 @@ func (f *fake) ReadDir(ctx context.Context, p string) ([]string, error) {
 func (f *fake) Links(_ context.Context) ([]host.Link, error)   { return snapshot().Links, nil }
 func (f *fake) Addrs(_ context.Context) ([]host.Addr, error)   { return nil, nil }
 func (f *fake) Routes(_ context.Context) ([]host.Route, error) { return nil, nil }
-func (f *fake) Rules(_ context.Context) ([]host.Rule, error)   { return f.rules, nil }
+func (f *fake) Rules(_ context.Context) ([]host.Rule, error)   { return slices.Clone(f.rules), nil }
 func (f *fake) Dump(context.Context, uint16) ([][]byte, error) { return nil, nil }
 func (f *fake) Sysctl(context.Context, string) (string, error) { return "", fs.ErrNotExist }
 func (f *fake) Readlink(_ context.Context, p string) (string, error) {
@@ -551,7 +551,7 @@ func TestAFrontsDevicesRestartTheManagerBehindIt(t *testing.T) {
 	for _, devices := range []bool{true, false} {
 		f := newFake(t)
 		read := map[*netmanager.Manager]bool{front: true}
-		if err := netmanager.Reload(t.Context(), f, read, map[*netmanager.Manager]bool{front: devices}); err != nil {
+		if err := netmanager.Reload(t.Context(), f, read, map[*netmanager.Manager]bool{front: devices}, nil); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"netplan generate", "networkctl reload"}
@@ -567,7 +567,7 @@ func TestAFrontsDevicesRestartTheManagerBehindIt(t *testing.T) {
 	if err := os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service"); err != nil {
 		t.Fatal(err)
 	}
-	if err := netmanager.Reload(t.Context(), f, map[*netmanager.Manager]bool{front: true}, map[*netmanager.Manager]bool{front: true}); err != nil {
+	if err := netmanager.Reload(t.Context(), f, map[*netmanager.Manager]bool{front: true}, map[*netmanager.Manager]bool{front: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"netplan generate", "nmcli connection reload"}; !slices.Equal(f.asked, want) {

@@ -55,6 +55,9 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		return got, nil //nolint:nilerr // the kind of the persistent files reports it
 	}
 	for _, l := range ls {
+		if l.Continues != "" && asDeclared(snap, l) {
+			continue // it goes on with this profile
+		}
 		if l.Device != nil {
 			continue // NetworkManager finds it as others made it, and has no profile of its own for it
 		}
@@ -65,6 +68,22 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	}
 	slices.Sort(got.NICs)
 	return got, nil
+}
+
+// asDeclared reports whether a link has the declared addresses, and no others but link-local ones and those that expire.
+func asDeclared(snap *facts.Snapshot, l netmanager.Link) bool {
+	want := slices.Clone(l.Addresses)
+	for _, a := range snap.Addrs {
+		if a.Index != l.Link.Index || a.Scope != 0 || a.Dynamic {
+			continue
+		}
+		i := slices.Index(want, a.Prefix)
+		if i < 0 {
+			return false
+		}
+		want = slices.Delete(want, i, i+1)
+	}
+	return len(want) == 0
 }
 
 // there reports whether our file for a NIC exists.

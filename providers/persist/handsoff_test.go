@@ -3,6 +3,9 @@ package persist
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +39,15 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		"a file of others is in its place": {nm(func(s *facts.Snapshot) {
 			s.Files[first] = facts.File{Text: "[connection]\n"}
 		}), "ens1f0 ens2f0"},
+		"a profile without a file, and one with other addresses": {nm(func(s *facts.Snapshot) {
+			found(s, func(f *netmanager.Found) {
+				f.Orphans = map[string]string{"ens1f0": "4bfb8e5d-bdff-40aa-b0e9-993f25e0420b", "ens2f0": "7daa3fb7-1040-4aca-80bb-87f4238d5e56"}
+			})
+			for _, p := range rich().NICs[0].Addresses {
+				s.Addrs = append(s.Addrs, host.Addr{Index: 2, Prefix: p})
+			}
+			s.Addrs = append(s.Addrs, host.Addr{Index: 2, Prefix: netip.MustParsePrefix("fe80::1/64"), Scope: 253}, host.Addr{Index: 3, Prefix: netip.MustParsePrefix("10.9.9.9/24")})
+		}), "ens2f0"},
 		"another manager configures": {func() *facts.Snapshot { return snapshot(networkd) }, ""},
 		"nobody does":                {func() *facts.Snapshot { return snapshot() }, ""},
 	} {
@@ -57,6 +69,85 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 	}
 	if !(handsOff{}).Claims(snapshot(networkManager), rich(), atom) || (handsOff{}).Claims(snapshot(networkManager), Spec{Fabric: "lab"}, atom) {
 		t.Error("claims")
+	}
+}
+
+// remembering is a host whose NetworkManager manages all NICs, which have addresses.
+type remembering struct {
+	managed
+	addrs []host.Addr
+}
+
+func (r *remembering) Addrs(context.Context) ([]host.Addr, error) { return r.addrs, nil }
+
+// TestNetworkManagerKeepsTheProfileOfWhatStays: it forgets a profile whose file is gone only if it is told to, and would then remove what stays.
+func TestNetworkManagerKeepsTheProfileOfWhatStays(t *testing.T) {
+	const dir, orphan = "/etc/NetworkManager/system-connections/", "4bfb8e5d-bdff-40aa-b0e9-993f25e0420b"
+	profile := func(netdev, address string) step {
+		return step{path: dir + "fabricform-lab-" + netdev + ".nmconnection", was: &facts.File{Text: netmanager.Header("lab") +
+			"[connection]\nid=fabricform-lab-" + netdev + "\ntype=ethernet\n\n[ipv4]\naddress1=" + address + "\n\n[ipv6]\naddress1=fd00::1/64\n"}}
+	}
+	stays, goes := profile("ens1f0", "10.0.0.1/24"), profile("ens2f0", "10.0.1.1/24")
+	written := step{path: goes.path, put: true, text: goes.was.Text}
+	yaml := step{path: "/etc/netplan/90-fabricform-lab.yaml", was: &facts.File{Text: netmanager.Header("lab") +
+		"network:\n  version: 2\n  ethernets:\n    00-fabricform-lab-ens1f0:\n      # device: ens1f0\n      addresses:\n        - \"10.0.0.1/24\"\n        - \"fd00::1/64\"\n"}}
+	for name, c := range map[string]struct {
+		todo   []step
+		orphan bool // of ens2f0
+		want   string
+	}{
+		"one stays":                         {[]step{stays}, false, ""},
+		"one goes":                          {[]step{goes}, false, "nmcli connection reload"},
+		"one stays, and one goes":           {[]step{stays, goes}, false, "nmcli connection load " + goes.path},
+		"one stays, and one is written":     {[]step{stays, written}, false, "nmcli connection load " + written.path},
+		"one is written":                    {[]step{written}, false, "nmcli connection reload"},
+		"one continues a profile":           {[]step{written}, true, "nmcli connection reload"},
+		"beside a profile without a file":   {[]step{{path: stays.path, put: true, text: stays.was.Text}}, true, "nmcli connection load " + stays.path},
+		"one of netplan stays":              {[]step{yaml}, false, "netplan generate"},
+		"one of netplan is written":         {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, false, "netplan generate; nmcli connection reload"},
+		"one of netplan beside one without": {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, true, "netplan generate; nmcli connection load /run/NetworkManager/system-connections/netplan-00-fabricform-lab-ens1f0.nmconnection"},
+	} {
+		h := &remembering{managed: managed{newFake(t)}}
+		services := h.root + "/sys/fs/cgroup/system.slice/"
+		if err := errors.Join(os.MkdirAll(h.root+"/run/NetworkManager/devices", 0o755),
+			os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service")); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range snapshot().Links {
+			if err := h.manages(l.Name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.orphan {
+			if err := os.WriteFile(h.root+"/run/NetworkManager/devices/3", []byte("[device]\nmanaged=true\nconnection-uuid="+orphan+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.addrs = []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}, {Index: 2, Prefix: netip.MustParsePrefix("fd00::1/64")}}
+		if err := reread(t.Context(), h, c.todo, nil); err != nil || strings.Join(h.asked, "; ") != c.want {
+			t.Errorf("%s: %v\n%s", name, err, strings.Join(h.asked, "; "))
+		}
+	}
+}
+
+// TestOurFileContinuesAProfileWithoutAFile, from its first text on.
+func TestOurFileContinuesAProfileWithoutAFile(t *testing.T) {
+	const first, second = "4bfb8e5d-bdff-40aa-b0e9-993f25e0420b", "7daa3fb7-1040-4aca-80bb-87f4238d5e56"
+	for _, name := range []string{"networkmanager", "netplan-networkmanager"} {
+		snap := *managedHosts[name]
+		found(&snap, func(f *netmanager.Found) { f.Orphans = map[string]string{"ens1f0": first} })
+		files, _ := wantFiles(t, &snap)
+		snap.Files = map[string]facts.File{}
+		has := false
+		for _, f := range files {
+			snap.Files[f.Path] = facts.File{Text: f.Text}
+			has = has || strings.Contains(f.Text, first)
+		}
+		found(&snap, func(f *netmanager.Found) { f.Orphans = map[string]string{"ens1f0": second, "ens2f0": second} })
+		again, _ := wantFiles(t, &snap)
+		if !has || !slices.Equal(files, again) {
+			t.Errorf("%s: %v\n%v\n%v", name, has, files, again)
+		}
 	}
 }
 

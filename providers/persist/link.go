@@ -58,8 +58,27 @@ func withManagers(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 		if out[i], err = managerOf(managers, s.Manager, l); err != nil {
 			return nil, err
 		}
+		out[i].Continues = continues(snap, out[i])
 	}
 	return out, nil
+}
+
+// continues returns the UUID of the profile that our file for a link continues: the one that the file has, or the one whose file somebody has
+// removed. The manager then goes on with the link as if nothing had happened: another profile would take its addresses away first (seen with
+// NetworkManager 1.52, which also removes the rules of a profile when it releases the link).
+func continues(snap *facts.Snapshot, l netmanager.Link) string {
+	if l.Manager == nil || l.Manager.Profiles == nil {
+		return ""
+	}
+	if there(snap, l) {
+		at := l.Manager.File(l)
+		for _, p := range l.Manager.Profiles(at, snap.Files[at].Text) {
+			if p.Netdev == l.Link.Name {
+				return p.UUID
+			}
+		}
+	}
+	return netmanager.Part.Of(snap).Orphans[l.Link.Name]
 }
 
 // find returns the link of a NIC. A bond or VLAN that does not exist yet is as the kernel makes it.
