@@ -91,8 +91,7 @@ ifup eth1 eth2`,
 var removal = regexp.MustCompile("(?m)^! ([^:]+): before the first apply, remove (?:(lines? .*) of )?(/[^ ,]+), a file of [^ ,]+(?:, then run `([^`]*)`)?$")
 
 // TestRemovedAsImportSays: hosts whose rails a person configured, with one network manager after the other. Without the lines and files that
-// import -persist names, and nothing else, the plan has our files alone. After them and after a reboot, the hosts are as before, and the plan
-// is empty.
+// import -persist names, and nothing else, the plan has our files alone. After them, after a reboot, a rollback and a destroy, the hosts are as before.
 func TestRemovedAsImportSays(t *testing.T) {
 	long(t)
 	for _, o := range owners {
@@ -116,6 +115,11 @@ func removedAsImportSays(t *testing.T, owner string) {
 	t.Cleanup(func() { try(t, state, "lab", "down", bare) })
 	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, bare).want(t, 0, "is up")
 	on := func(host, script string) string { return inside(t, state, bare, host, "sh", "-ec", script) }
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(on("node1", "journalctl --no-pager -n 400 -u NetworkManager -u systemd-networkd -u networking; ip rule; ip route show table all; ip addr; nmcli device || true; nmcli connection || true"))
+		}
+	})
 	hand := ofRails[owner]
 	if hand == "" {
 		hand = ofRails["netplan-networkd"] // for the other manager behind netplan
@@ -207,9 +211,65 @@ ip rule | grep 10102: | sed 's/ proto .*//'`
 			}
 		}
 	}
-	try(t, state, "apply", "-lab=bare", "-auto-approve", "-no-verify", to).want(t, 0, "✓ node1.persist.files", "✓ node2.persist.files")
-	settled()
+	// From here on, what NetworkManager does when it waits for DHCP in vain must not happen: it would remove all addresses after 45 s.
+	stays := func() {
+		t.Helper()
+		for _, wait := range []time.Duration{0, time.Minute} {
+			if wait == 0 || strings.HasSuffix(owner, "networkmanager") {
+				time.Sleep(wait)
+				for host, was := range want {
+					if is := on(host, now); is != was {
+						t.Errorf("%s was\n%s\nand %s later is\n%s", host, was, wait, is)
+					}
+				}
+			}
+		}
+	}
+	for host := range want {
+		on(host, "systemd-run --quiet --unit=rules sh -c 'exec ip -o monitor rule address > /root/rules'; sleep 1; "+
+			"ip rule add priority 9999 table 9; ip rule del priority 9999; ip addr add 10.99.9.9/32 dev lo; ip addr del 10.99.9.9/32 dev lo")
+	}
+	apply := func() {
+		t.Helper()
+		try(t, state, "apply", "-lab=bare", "-auto-approve", "-no-verify", to).want(t, 0, "✓ node1.persist.files", "✓ node2.persist.files")
+		settled()
+	}
+	apply()
+	for host := range want {
+		if text := on(host, "cat /root/rules"); leastRules(text) < 1 || removedAddress.MatchString(text) || !strings.Contains(text, "Deleted 9999:") || !strings.Contains(text, "inet 10.99.9.9/32") {
+			t.Errorf("%s had no rule for a moment, or lost an address, or nothing was watched:\n%s", host, text)
+		}
+	}
+	try(t, state, "rollback", "-lab=bare", "-auto-approve", to).want(t, 0, "node1, node2  reverted")
+	stays()
+	apply()
 	try(t, state, "lab", "reboot", bare, "node1").want(t, 0)
 	settled()
 	try(t, state, "verify", "-lab=bare", "-only", "ping", to).want(t, 0, "Verified (ping)")
+	try(t, state, "destroy", "-lab=bare", "-auto-approve", to).want(t, 0)
+	stays()
+	for host := range want {
+		if files := on(host, "find /etc -name '*fabricform*'"); files != "" {
+			t.Errorf("destroy leaves on %s:\n%s", host, files)
+		}
+		t.Logf("%s: %d rules at the least, from the first apply to the end", host, leastRules(on(host, "cat /root/rules 2>/dev/null || true")))
+	}
+}
+
+// removedAddress is what ip monitor says of an address of the rails that is removed, even for a moment.
+var removedAddress = regexp.MustCompile(`(?m)^Deleted .* inet6? (10\.20\.|fd00:20:)`)
+
+// leastRules is the smallest number of rules of priority 10102 that there were, from what ip monitor said since there was one.
+func leastRules(monitored string) int {
+	n, least := 1, 1
+	for line := range strings.Lines(monitored) {
+		switch {
+		case strings.HasPrefix(line, "Deleted 10102:"):
+			n--
+		case strings.HasPrefix(line, "10102:"):
+			n++
+		}
+		least = min(least, n)
+	}
+	return least
 }
