@@ -128,7 +128,7 @@ func netplanNamed(text string) []string {
 
 // netplanFile returns the file for netplan (netplan-yaml(5)). netplan warns unless its mode is 0600. For the MTU of a NIC, netplan writes a .link
 // file, which replaces the file that would have named the NIC: set-name gives it its present name. Without an MTU there is neither, because a .link
-// file of somebody else may set one (seen with netplan 0.106 and 1.1).
+// file of somebody else may set one (seen with netplan 0.106).
 func netplanFile(links []Link) File {
 	var b strings.Builder
 	fabric := links[0].Fabric
