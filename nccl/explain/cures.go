@@ -57,7 +57,7 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"", regexp.MustCompile(`--ipc[= ]+["']?host|--shm-size[= ]*\d*|\bipc: ["']?host`), "/dev/shm is too small",
 			"Then NCCL, or the program's data loaders, had no room for shared memory: Docker gives a container 64 MiB.",
 			"Keep it, and give it to every container of the job: --shm-size=8g is enough for most; in Kubernetes it is an emptyDir with medium: Memory."},
-		{"", regexp.MustCompile(`(?i)\b(?:chang|upgrad|downgrad|updat|switch|revert|roll)(?:e|es|ed|ing|ching|ched)?\b(?: (?:the|my|our|back|nccl|version|of|from [\d.·]+)){0,4} to (?:nccl |version |v)*2[.·]\d+[.·]\d+`), "Another version of NCCL helps",
+		{"", regexp.MustCompile(`(?i)\b(?:chang|upgrad|downgrad|updat|switch|revert|roll)(?:e|es|ed|ing|ching|ched)?\b(?: (?:the|my|our|back|nccl|version|of|from [\d.·]+)){0,4} to (?:nccl |version |v)*2[.·]\d+[.·]\d+|\bnccl (?:version )?v?2[.·]\d+[.·]\d+ (?:is|was) (?:ok|okay|fine)\b`), "Another version of NCCL helps",
 			"Then the one before has a fault, or does not fit the driver, the GPUs, or the version of the other ranks.",
 			"Keep the version that works, on all ranks, and see that no second NCCL is loaded (LD_LIBRARY_PATH, the package nvidia-nccl-cu12 of pip). The release notes between the two may name the fault."},
 		{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
@@ -88,7 +88,7 @@ var said = sync.OnceValue(func() sayings {
 		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
 		leads:      regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
 		setsDirect: regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
-		helps:      regexp.MustCompile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`),
+		helps:      regexp.MustCompile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`),
 		stillFails: regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
 		helpsNot:   regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
 	}

@@ -124,6 +124,8 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"0002:00:02.0 mlx4_0 (MT4100 - NA)  fw 2.43.7008 port 1 (ACTIVE) ==> ib0 (Down)\n", "An interface is down", ""},                                                 // NVIDIA/nccl-tests/issues/36
 		{"mpirun all_reduce_perf hang with multi-device test\n", "The job hangs without an error", ""},                                                                   // NVIDIA/nccl-tests/issues/278
 		{"nvidia-container-cli: initialization error: cuda error: forward compatibility was attempted on non supported hw\n", "The driver is too old", "does not start"}, // ufoym/deepo/issues/103
+		{"thanks！NCCL 2.25.1 is ok！\n", "Another version of NCCL helps", ""},                                                                                             // NVIDIA/nccl/issues/1611
+		{"Sharding on two GPUs froze at the start.\n", "direct access between GPUs does not work", ""},                                                                   // huggingface/text-generation-inference/issues/1838
 		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                 // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
