@@ -169,7 +169,7 @@ func TestSlurmUsersGainNothing(t *testing.T) {
 1 R 0 fabricform" --wrap="sleep 24"
 setpriv --reuid=64123 --regid=64123 --clear-groups sbatch --nodelist=d --output=/dev/null --job-name=fabricform --wrap="sleep 24"
 until [ "$(squeue -h -t running -o %A | wc -l)" = 2 ]; do sleep 0.1; done; squeue -h -o "%A %j"`)
-		c.coordinate(t, "apply", "-auto-approve", "-no-verify", "-host=d", "/root/f.hcl").want(t, 0, "d: drained, waiting for job")
+		c.coordinate(t, "apply", "-auto-approve", "-no-verify", "-host=d", "/root/f.hcl").want(t, 0, "d: waiting for job")
 		c.idle(t)
 	})
 }

@@ -138,7 +138,7 @@ func TestSlurmReachesHosts(t *testing.T) {
 	// A job runs on d: the apply drains the node, and waits until the job has ended by itself.
 	job := c.hold(t, "d", 1, "sleep 12")
 	c.coordinate(t, "verify", "-only", "tcp", "/root/f.hcl").want(t, 4, "unreachable d: busy (job "+job+")", "b → a")
-	c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl").want(t, 0, "d: drained, waiting for job "+job)
+	c.coordinate(t, "apply", "-auto-approve", "/root/f.hcl").want(t, 0, "d: waiting for job "+job)
 	if state, _ := c.ended(t, job); state != "COMPLETED" {
 		t.Errorf("the job is %s", state)
 	}
