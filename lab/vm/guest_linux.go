@@ -114,12 +114,21 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 		return 0, err
 	}
 	defer g.close()
+	code, err := g.exec(ctx, argv, stdin, stdout, stderr)
+	if err != nil {
+		err = fmt.Errorf("run in lab host %s: %w", host, err)
+	}
+	return code, err
+}
+
+// exec runs a command and returns its exit status. Like sh, it does not wait for a dead guest when ctx is done.
+func (g *guest) exec(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	defer context.AfterFunc(ctx, g.close)()
 	s, err := g.client.NewSession()
 	if err != nil {
-		return 0, err
+		return 0, errors.Join(err, ctx.Err())
 	}
 	defer func() { _ = s.Close() }() // it may have ended
-	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	s.Stdin, s.Stdout, s.Stderr = stdin, stdout, stderr
 	words := make([]string, len(argv))
 	for i, a := range argv {
@@ -131,9 +140,9 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 		return exited.ExitStatus(), nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("run in lab host %s: %w", host, err)
+		err = errors.Join(err, ctx.Err())
 	}
-	return 0, nil
+	return 0, err
 }
 
 // answerPatience is the limit for a command on a guest that may be shutting down.

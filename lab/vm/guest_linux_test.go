@@ -5,7 +5,9 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,20 +84,25 @@ func silent(t *testing.T) *guest {
 }
 
 func TestAGuestThatFallsSilentIsGivenUp(t *testing.T) {
-	g := silent(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	over := make(chan error, 1)
-	go func() {
-		_, err := g.sh(ctx, "systemctl reboot", "")
-		over <- err
-	}()
-	select {
-	case err := <-over:
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+	for name, do := range map[string]func(ctx context.Context, g *guest) error{
+		"sh": func(ctx context.Context, g *guest) error { _, err := g.sh(ctx, "systemctl reboot", ""); return err },
+		"exec": func(ctx context.Context, g *guest) error {
+			_, err := g.exec(ctx, []string{"true"}, strings.NewReader(""), io.Discard, io.Discard)
+			return err
+		},
+	} {
+		g := silent(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		over := make(chan error, 1)
+		go func() { over <- do(ctx, g) }()
+		select {
+		case err := <-over:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: it is waited for still", name)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it is waited for still")
 	}
 }
