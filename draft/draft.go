@@ -47,10 +47,12 @@ type Input struct {
 // Write returns the text of the file.
 func Write(in Input) []byte {
 	w := &writer{in: in, printer: &printer{group: map[string]string{}, family: map[string]family{}}, number: map[fabric.NICRef]int{},
-		byLink: map[fabric.NICRef]bool{}, port: map[fabric.NICRef]string{}, ports: map[string]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{}}
+		byLink: map[fabric.NICRef]bool{}, port: map[fabric.NICRef]string{}, ports: map[string]bool{}, mtu: map[fabric.NICRef]bool{}, comments: map[fabric.NICRef][]string{},
+		known: map[fabric.NICRef]*fabric.NIC{}, bond: map[fabric.NICRef]fabric.NICRef{}, vlans: map[fabric.NICRef][]fabric.NICRef{}}
 	w.in.Hosts = slices.Clone(in.Hosts)
 	for i := range w.in.Hosts {
 		w.leaveAddresses(&w.in.Hosts[i])
+		w.index(w.in.Hosts[i])
 	}
 	w.folder = &folder{printer: w.printer, flat: in.Flat}
 	links := w.links()
@@ -74,6 +76,28 @@ type writer struct {
 	// comments are further comments of NICs.
 	comments map[fabric.NICRef][]string
 	left     []string // of what could not be written
+
+	// The NICs of all hosts, the bonds of members, and the VLANs on NICs and bonds: a host may have thousands of them.
+	known map[fabric.NICRef]*fabric.NIC
+	bond  map[fabric.NICRef]fabric.NICRef
+	vlans map[fabric.NICRef][]fabric.NICRef
+}
+
+// index indexes the devices of a host.
+func (w *writer) index(h Host) {
+	for _, n := range h.Model.NICs {
+		at := fabric.NICRef{Host: h.Name, NIC: n.Name}
+		w.known[at] = n
+		if n.Bond != nil {
+			for _, m := range n.Bond.NICs {
+				w.bond[fabric.NICRef{Host: h.Name, NIC: m.NIC}] = at
+			}
+		}
+		if n.VLAN != nil {
+			on := fabric.NICRef{Host: h.Name, NIC: n.VLAN.On.NIC}
+			w.vlans[on] = append(w.vlans[on], at)
+		}
+	}
 }
 
 // leaveAddresses copies the model of a host, without the addresses that no file can declare.
@@ -92,23 +116,7 @@ func (w *writer) leaveAddresses(h *Host) {
 	h.Model = &model
 }
 
-func (w *writer) nic(r fabric.NICRef) *fabric.NIC {
-	for _, n := range w.nics(r.Host) {
-		if n.Name == r.NIC {
-			return n
-		}
-	}
-	return nil
-}
-
-func (w *writer) nics(host string) []*fabric.NIC {
-	for _, h := range w.in.Hosts {
-		if h.Name == host {
-			return h.Model.NICs
-		}
-	}
-	return nil
-}
+func (w *writer) nic(r fabric.NICRef) *fabric.NIC { return w.known[r] }
 
 // ends returns the NICs at the end of a cable that were imported: several if they are functions of one port.
 func (w *writer) ends(e cabling.End) (out []fabric.NICRef) {

@@ -130,11 +130,13 @@ func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) 
 		x.set("port_group", quoted(port))
 	}
 	out = append(out, x)
-	for _, v := range w.vlansOn(a) {
-		for _, u := range w.vlansOn(b) {
-			if w.nic(v).VLAN.ID == w.nic(u).VLAN.ID {
-				out = append(out, w.link(names, v, u)...)
-			}
+	byID := map[int]fabric.NICRef{}
+	for _, u := range w.vlans[b] {
+		byID[w.nic(u).VLAN.ID] = u
+	}
+	for _, v := range w.vlans[a] {
+		if u, both := byID[w.nic(v).VLAN.ID]; both {
+			out = append(out, w.link(names, v, u)...)
 		}
 	}
 	return out
@@ -142,22 +144,10 @@ func (w *writer) link(names map[string]bool, a, b fabric.NICRef) (out []*block) 
 
 // outer is the bond that has the NIC as a member, or else the NIC itself.
 func (w *writer) outer(r fabric.NICRef) fabric.NICRef {
-	for _, n := range w.nics(r.Host) {
-		if n.Bond != nil && slices.ContainsFunc(n.Bond.NICs, func(m fabric.NICRef) bool { return m.NIC == r.NIC }) {
-			return fabric.NICRef{Host: r.Host, NIC: n.Name}
-		}
+	if bond, is := w.bond[r]; is {
+		return bond
 	}
 	return r
-}
-
-// vlansOn returns the VLANs on a NIC or bond.
-func (w *writer) vlansOn(r fabric.NICRef) (out []fabric.NICRef) {
-	for _, n := range w.nics(r.Host) {
-		if n.VLAN != nil && n.VLAN.On.NIC == r.NIC {
-			out = append(out, fabric.NICRef{Host: r.Host, NIC: n.Name})
-		}
-	}
-	return out
 }
 
 // leave says why a block is a comment, unless a reason is known already.
@@ -250,7 +240,7 @@ func (w *writer) networks() (out []*block) {
 		out = append(out, w.network(names, members))
 		byID := map[int][]fabric.NICRef{}
 		for _, r := range members {
-			for _, v := range w.vlansOn(r) {
+			for _, v := range w.vlans[r] {
 				byID[w.nic(v).VLAN.ID] = append(byID[w.nic(v).VLAN.ID], v)
 			}
 		}

@@ -127,3 +127,22 @@ func TestSixteenHostsWithBondsAreAPage(t *testing.T) {
 		t.Errorf("one VLAN is in another subnet:\n%s", text)
 	}
 }
+
+// TestAHostMayHaveThousandsOfVLANs: each is compared with the one of its ID at the other end, and not with all. One host's answer must not hold up
+// the import of all.
+func TestAHostMayHaveThousandsOfVLANs(t *testing.T) {
+	const most = 4094
+	in := Input{Fabric: "f", Report: &cabling.Report{Cables: [][2]cabling.End{{end("a", "eth0"), end("b", "eth0")}}}}
+	for i, name := range []string{"a", "b"} {
+		h := Host{Name: name, Asked: name, Model: &fabric.Host{NICs: []*fabric.NIC{nicOf("rail0", "eth0", 0)}}}
+		for id := 1 + i; id <= most; id++ { // b lacks the first one
+			v := nicOf(fmt.Sprintf("v%d", id), fmt.Sprintf("eth0.%d", id), 0)
+			v.VLAN = &fabric.VLAN{On: fabric.NICRef{NIC: "rail0"}, ID: id}
+			h.Model.NICs = append(h.Model.NICs, v)
+		}
+		in.Hosts = append(in.Hosts, h)
+	}
+	if n := strings.Count(string(Write(in)), "\nlink "); n != most {
+		t.Errorf("%d links, want those of %d VLANs and of the cable", n, most-1)
+	}
+}
