@@ -105,7 +105,9 @@ func (w *writer) pair(a, b *fabric.NIC, cables [][2]fabric.NICRef) {
 			}
 		}
 	}
-	b.Bond = &ordered
+	if len(ordered.NICs) == len(b.Bond.NICs) { // otherwise, a report says of one member that it has two cables
+		b.Bond = &ordered
+	}
 }
 
 // link drafts the link of two ends, and those of VLANs on both that have one ID.

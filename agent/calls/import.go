@@ -38,15 +38,29 @@ func (r ImportResult) Check() error {
 			return errors.New("its answer has a fabric of an impossible name")
 		}
 	}
-	nics := map[string]bool{"": true} // a block may name none
+	nics, devices := map[string]bool{"": true}, map[string]bool{} // a block may name no NIC
 	for _, n := range r.Host.NICs {
 		if n == nil || !fabric.IsName(n.Name) || !isDevice(n.Netdev) {
 			return errors.New("its answer has a NIC of an impossible name")
 		}
-		nics[n.Name] = true
+		if nics[n.Name] || devices[n.Netdev] {
+			return errors.New("its answer has two NICs of one name")
+		}
+		nics[n.Name], devices[n.Netdev] = true, true
 	}
-	vlans := map[string]bool{}
+	vlans, members := map[string]bool{}, map[string]bool{}
 	for _, n := range r.Host.NICs {
+		if n.Bond != nil && len(n.Bond.NICs) == 0 {
+			return errors.New("its answer has a bond without members")
+		}
+		if n.Bond != nil {
+			for _, m := range n.Bond.NICs {
+				if members[m.NIC] {
+					return errors.New("its answer has a member of two bonds")
+				}
+				members[m.NIC] = true
+			}
+		}
 		for _, m := range n.Below() {
 			if m.NIC == "" || !nics[m.NIC] {
 				return errors.New("its answer has a bond or VLAN on a NIC that it does not have")

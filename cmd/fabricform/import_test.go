@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/draft"
 	"github.com/fabricform/fabricform/fabric"
@@ -281,5 +282,69 @@ func TestFilesOfRandomModelsDeclareThem(t *testing.T) {
 	}
 	if short < 100 {
 		t.Errorf("only %d files were folded", short)
+	}
+}
+
+// TestNoAnswerOfAHostPanics: whatever passes the check of an answer becomes files, or an error.
+func TestNoAnswerOfAHostPanics(t *testing.T) {
+	const many = 400
+	files := 0
+	for seed := range uint64(many) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		odd := func(of ...string) string { return of[r.IntN(len(of))] }
+		prefix := func() (p netip.Prefix) {
+			if r.IntN(8) > 0 {
+				p = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(3)), 0, byte(r.IntN(4))}), r.IntN(33))
+			}
+			return p
+		}
+		names := []string{"rail0", "rail1", "rail2", "bond0", "bond1", "v", "w"}
+		name := func() string { return odd(names...) }
+		in := draft.Input{Fabric: "f", Report: &cabling.Report{}}
+		for _, host := range []string{"a", "b"} {
+			m := &fabric.Host{Memlock: odd("", "unlimited", "x\"${y}"), NetworkManager: odd("", "netplan", "\n}"), Sysctl: map[string]string{odd("vm.swappiness", "a\"b", "net.ipv4.ip_forward"): odd("1", "${x}")}}
+			taken := r.Perm(len(names))
+			for i := range r.IntN(6) {
+				n := &fabric.NIC{Name: names[taken[i]], Host: host, Netdev: []string{"eth0", "eth1", "eth2", "eth3", "bond0", "bond1", "eth0.5"}[taken[len(taken)-1-i]], Up: r.IntN(4) > 0, MTU: []int{0, 9000, -1, 70000}[r.IntN(4)], IPv6LinkLocal: odd("", "keep", "x"), Persist: r.IntN(2) > 0}
+				for range r.IntN(3) {
+					n.Addresses, n.AddressesSet = append(n.Addresses, prefix()), true
+				}
+				switch r.IntN(4) {
+				case 0:
+					n.Bond = &fabric.Bond{Mode: odd("802.3ad", "active-backup", "\"x", ""), MIIMon: r.IntN(3) * 100, LACPRate: odd("", "fast", "x")}
+					for range r.IntN(3) {
+						n.Bond.NICs = append(n.Bond.NICs, fabric.NICRef{NIC: name()})
+					}
+				case 1:
+					n.VLAN = &fabric.VLAN{On: fabric.NICRef{NIC: name()}, ID: r.IntN(5000), PriorityMap: map[int]int{r.IntN(9): r.IntN(9)}}
+				}
+				m.NICs = append(m.NICs, n)
+			}
+			for range min(len(m.NICs), r.IntN(3)) {
+				m.Routes = append(m.Routes, &fabric.MainRoute{Name: name(), Host: host, NIC: fabric.NICRef{NIC: odd("", m.NICs[0].Name)}, Route: fabric.Route{To: prefix(), Via: prefix().Addr(), Src: prefix().Addr(), Metric: r.IntN(3) - 1}})
+				m.Policy = append(m.Policy, &fabric.PolicyRoute{Name: name(), Host: host, NIC: fabric.NICRef{NIC: odd("", m.NICs[0].Name)}, From: prefix(), To: prefix(), Table: r.IntN(300), Priority: r.IntN(40000) - 1, Routes: []fabric.Route{{To: prefix()}}})
+				m.RXE = append(m.RXE, &fabric.RXE{Name: odd("rxe0", "rxe1"), NIC: fabric.NICRef{NIC: odd("", m.NICs[0].Name)}})
+			}
+			if (calls.ImportResult{Host: m}).Check() != nil {
+				continue
+			}
+			in.Hosts = append(in.Hosts, draft.Host{Name: host, Asked: host, Model: m, Remarks: []resource.Remark{{NIC: name(), Left: r.IntN(2) > 0, Text: odd("x", "\n}\nhost \"c\" {}")}}})
+		}
+		at := func() cabling.End {
+			return cabling.End{Host: odd("a", "b", "c"), Netdevs: []string{odd("eth0", "eth1", "eth2", "eth3", "bond0"), odd("eth1", "gone")}[:1+r.IntN(2)]}
+		}
+		for range r.IntN(4) {
+			in.Report.Cables = append(in.Report.Cables, [2]cabling.End{at(), at()})
+			in.Report.Segments = append(in.Report.Segments, cabling.Segment{Ends: []cabling.End{at(), at(), at()}})
+		}
+		if f, text, _, err := draftFiles("/nowhere/fabric.hcl", in); err == nil {
+			files++
+			if f.Host("c") != nil {
+				t.Fatalf("seed %d: a remark became a block in\n%s", seed, text)
+			}
+		}
+	}
+	if files < many/20 {
+		t.Errorf("only %d of %d answers became files", files, many)
 	}
 }
