@@ -332,12 +332,6 @@ kill $(cat /run/slurm/slurmd.pid); while pgrep -x slurmd >/dev/null; do sleep 0.
 		t.Errorf("not all is as before: %s", s)
 	}
 	as("plan", "-detailed-exitcode", "/var/f.hcl").want(t, 0)
-
-	// nccl-tests start in the helper's job, whose variables sudo drops.
-	collectives := strings.Replace(fmt.Sprintf(slurmFabric, "", 9000), `"10.50.0.0/24"`, "\"10.50.0.0/24\"\n  role      = \"training\"", 1) +
-		"validate {\n  nccl {\n    run        = \"nccl-tests\"\n    nccl_tests = \"/usr/bin\"\n  }\n}\n"
-	c.on(t, "a", collectives, "cat > /var/f.hcl")
-	as("verify", "-only", "nccl", "/var/f.hcl").want(t, 3, "which sudo drops")
 }
 
 // sudoRules returns the rules of docs/slurm.md by which the user deploy starts helpers.

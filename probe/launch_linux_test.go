@@ -217,6 +217,15 @@ func TestTheScriptSetsWhatItNeeds(t *testing.T) {
 	}
 }
 
+// TestAHelperWithoutItsJobStartsNoRanks: sudo drops the variables of the job's step.
+func TestAHelperWithoutItsJobStartsNoRanks(t *testing.T) {
+	t.Setenv("SLURM_JOB_ID", "")
+	t.Setenv("SLURMD_NODENAME", "n1")
+	if has, err := (TestPrograms{Slurm: true}).lookForSlurm(t.Context()); err != nil || !strings.Contains(has.Problem, "which sudo drops") {
+		t.Errorf("%+v, %v", has, err)
+	}
+}
+
 func TestSlurmIsToldWhereRanksRun(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "7")
 	t.Setenv("SLURM_GPUS_ON_NODE", "")
