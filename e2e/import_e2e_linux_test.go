@@ -252,7 +252,7 @@ func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
 		}
 	}
 	to := filepath.Join(dir, "k1")
-	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "MTU differs at the ends of a link",
+	try(t, state, "import", "-lab", "-listen=2s", "-out", to, bare).want(t, 0, "The ends of the cable have different MTUs: a.rail0 has 9000, but b.rail0 has 1400",
 		"is in 10.3.0.0/24, but", "is in 10.4.0.0/24, but", "Address used twice: 10.6.0.1", "Address used twice: 10.6.0.2", "fabricform plan -lab=uneven "+to)
 	raw, err := os.ReadFile(filepath.Join(to, "fabric.hcl"))
 	if err != nil {
