@@ -517,12 +517,12 @@ func (s *script) jobs(text string, kind Kind) {
 
 // somePorts is a sentence by which only some ports are open.
 var somePorts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\bonly\b.{0,40}\bports?\b.{0,40}\b(?:open|opened|allowed|available|exposed|accessible|forwarded)\b|\b(?:open|opened|opens|allow|allowed|expose|exposed|forward)\b.{0,20}\bonly\b.{0,30}\bports?\b|\bonly (?:open|allow|expose|forward)\w*\b.{0,30}\bports?\b|只(?:开放|能用|有).{0,20}端口`)
+	return regexp.MustCompile(`(?i)\bonly\b.{0,40}\bports?\b.{0,40}\b(?:open|opened|allowed|available|exposed|accessible|forwarded)\b|\b(?:open|opened|opens|allow|allowed|expose|exposed|forward)\b.{0,20}\bonly\b.{0,30}\bports?\b|\bonly (?:open|allow|expose|forward)\w*\b.{0,30}\bports?\b|\bexposed ports\b.{0,30}\blimited\b|\b(?:limited|restricted) (?:(?:set|number|range) of )?(?:open |exposed |tcp )*ports\b|只(?:开放|能用|有).{0,20}端口`)
 })
 
 // ofTCP tells ports of TCP from those of NICs and switches.
 var ofTCP = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b\d{4,5}\b|firewall|\btcp\b|security group|防火墙`)
+	return regexp.MustCompile(`(?i)\b\d{4,5}\b|firewall|\btcp\b|\bexposed\b|security group|防火墙`)
 })
 
 // otherNames is a question for interfaces that have other names on other hosts.

@@ -47,7 +47,7 @@ var ibMeanings = []*meaning{
 
 	{role: cause, summary: "memlock is limited", costs: "The process may not lock the memory that RDMA needs.", instead: memlock,
 		more: keptPages, forms: []string{"ibv_create_qp*Cannot allocate memory", "ibv_create_cq*Cannot allocate memory", "ibv_create_srq*Cannot allocate memory", "ibv_alloc_pd*Cannot allocate memory",
-			"ibv_reg_mr*Cannot allocate memory", "Please set max locked memory (ulimit -l)" /* UCX */, "Couldn't allocate MR with error=12"}},
+			"ibv_reg_mr*Cannot allocate memory", "ibv_reg_mr*ENOMEM", "Please set max locked memory (ulimit -l)" /* UCX */, "Couldn't allocate MR with error=12"}},
 	{role: symptom, summary: "No room for a GPU's memory", costs: "The NIC's driver could not map memory of the GPU by dma-buf: buffers are larger than the GPU's BAR1 (nvidia-smi -q -d MEMORY) or the NIC allows, or the kernel has no memory left for it.", instead: "Remove NCCL_BUFFSIZE, and settings that raise the number of channels, if any is set. Otherwise read dmesg at that time.",
 		forms: []string{"ibv_reg_dmabuf_mr*Cannot allocate memory"}},
 	{role: cause, summary: "dma-buf is not supported", costs: "The RDMA driver cannot register the GPU's memory by dma-buf.", instead: "Install a newer RDMA driver, or load nvidia_peermem and set NCCL_DMABUF_ENABLE=0.",
@@ -327,8 +327,8 @@ func (l *logged) peermem() string {
 
 // keptPages says more on a DGX Spark with a kernel that keeps back memory of CMA, so that the driver gets none: its /proc/meminfo shows
 // CmaTotal: 0 kB (MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259, eugr/spark-vllm-docker#389).
-func keptPages(l *logged, _ string) (summary, costs, instead string) {
-	if !l.spark || !l.kernel7 {
+func keptPages(l *logged, m string) (summary, costs, instead string) {
+	if !l.spark && !anyOf(m, []string{"kernel", "内核", "CmaTotal"}) || !l.kernel7 {
 		return "", "", ""
 	}
 	return "Memory cannot be pinned", "Either memlock is limited, or it is the kernel: on a DGX Spark, 7.0.0-1019-nvidia and its like keep back memory (/proc/meminfo shows CmaTotal: 0 kB, and CmaFree above it), so that the driver gets none.",

@@ -126,6 +126,9 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"nvidia-container-cli: initialization error: cuda error: forward compatibility was attempted on non supported hw\n", "The driver is too old", "does not start"}, // ufoym/deepo/issues/103
 		{"thanks！NCCL 2.25.1 is ok！\n", "Another version of NCCL helps", ""},                                                                                             // NVIDIA/nccl/issues/1611
 		{"Sharding on two GPUs froze at the start.\n", "direct access between GPUs does not work", ""},                                                                   // huggingface/text-generation-inference/issues/1838
+		{"Found ulimit of 65530. This can cause fd limit errors like `OSError: [Errno 24] Too many open files`.\n", "note:  The limit of open files is low", "error:"},   // vllm-project/vllm/issues/29670
+		{"`ibv_reg_mr_iova2` ENOMEM kills NCCL init on DGX Spark with kernel 7.0.0-31\n", "Memory cannot be pinned", ""},                                                 // MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark/issues/259
+		{"DDP fails on ray clusters when exposed ports on nodes are limited\n", "Some open ports are not enough", ""},                                                    // meta-pytorch/torchx/issues/540
 		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                 // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
