@@ -303,11 +303,18 @@ func TestNoAnswerOfAHostPanics(t *testing.T) {
 		in := draft.Input{Fabric: "f", Report: &cabling.Report{}}
 		for _, host := range []string{"a", "b"} {
 			m := &fabric.Host{Memlock: odd("", "unlimited", "x\"${y}"), NetworkManager: odd("", "netplan", "\n}"), Sysctl: map[string]string{odd("vm.swappiness", "a\"b", "net.ipv4.ip_forward"): odd("1", "${x}")}}
+			if r.IntN(2) > 0 {
+				m.NCCL = fabric.NCCL{Env: map[string]string{odd("NCCL_DEBUG", "NCCL_IB_TC", "a b", "X\"=${y}"): odd("INFO", "-1", "\n}"), odd("NCCL_IB_HCA", ""): odd("mlx5_0", "")}}
+			}
 			taken := r.Perm(len(names))
 			for i := range r.IntN(6) {
 				n := &fabric.NIC{Name: names[taken[i]], Host: host, Netdev: []string{"eth0", "eth1", "eth2", "eth3", "bond0", "bond1", "eth0.5"}[taken[len(taken)-1-i]], Up: r.IntN(4) > 0, MTU: []int{0, 9000, -1, 70000}[r.IntN(4)], IPv6LinkLocal: odd("", "keep", "x"), Persist: r.IntN(2) > 0}
 				for range r.IntN(3) {
 					n.Addresses, n.AddressesSet = append(n.Addresses, prefix()), true
+				}
+				if r.IntN(4) == 0 {
+					number, yes := r.IntN(80)-1, r.IntN(2) > 0
+					n.QoS = &fabric.QoS{DSCP: &number, Priority: &number, PFC: &yes, Trust: odd("", "dscp", "x\""), ETS: map[int]int{r.IntN(9): r.IntN(120)}, Buffer: map[int]int{r.IntN(9): -1}, RDMACM: &yes}
 				}
 				switch r.IntN(4) {
 				case 0:
