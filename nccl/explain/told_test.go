@@ -129,7 +129,8 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"Found ulimit of 65530. This can cause fd limit errors like `OSError: [Errno 24] Too many open files`.\n", "note:  The limit of open files is low", "error:"},   // vllm-project/vllm/issues/29670
 		{"`ibv_reg_mr_iova2` ENOMEM kills NCCL init on DGX Spark with kernel 7.0.0-31\n", "Memory cannot be pinned", ""},                                                 // MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark/issues/259
 		{"DDP fails on ray clusters when exposed ports on nodes are limited\n", "Some open ports are not enough", ""},                                                    // meta-pytorch/torchx/issues/540
-		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""},                                                 // NVIDIA/nccl-tests/issues/128
+		{"WARNING: a small /dev/shm can cause failures such as `OSError: [Errno 28] No space left on device`\n", "", "error:"},
+		{"nv_peer_mem is not loaded, so that nccl uses mlx5_0 without it.\n", "line 1: warning:  No GPUDirect RDMA", ""}, // NVIDIA/nccl-tests/issues/128
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {

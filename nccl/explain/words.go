@@ -110,10 +110,18 @@ var (
 	})
 )
 
+// mayCome is a sentence that quotes an error of which it only warns.
+var mayCome = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`)
+})
+
 // inWords returns a line of another program as NCCL and CUDA would say it: an error that stands there by its name or number gets
 // its text at the end.
 func inWords(line string) string {
 	line = line[:min(len(line), maxText)]
+	if strings.Contains(line, " like ") || strings.Contains(line, " such as ") {
+		line = mayCome().ReplaceAllString(line, "$1")
+	}
 	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "ailed") || strings.Contains(line, "returned") {
 		if at := cudaNamed().FindStringSubmatch(line); at != nil {
 			return line + " CUDA error: " + cudaTexts()[strings.ToLower(strings.ReplaceAll(at[1], "_", ""))]
