@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -35,16 +36,17 @@ type Raising struct {
 
 // PlanRaise plans to set ports up. It changes nothing. Without an error, the ending is Done; Held if another search has ports up.
 func PlanRaise(ctx context.Context, s *Session, ports map[string][]string) (*Raising, Ending, error) {
-	var inputs []planner.HostInput
-	for _, host := range slices.Sorted(maps.Keys(ports)) {
-		in, err := s.raiseInput(ctx, host, ports[host])
-		if errors.Is(err, errRaised) {
-			return nil, Held, err
-		}
-		if err != nil {
-			return nil, Failed, err
-		}
-		inputs = append(inputs, in)
+	hosts := slices.Sorted(maps.Keys(ports))
+	inputs := make([]planner.HostInput, len(hosts))
+	err := parallel.Do(0, hosts, func(i int, host string) (err error) {
+		inputs[i], err = s.raiseInput(ctx, host, ports[host])
+		return err
+	})
+	if errors.Is(err, errRaised) {
+		return nil, Held, err
+	}
+	if err != nil {
+		return nil, Failed, err
 	}
 	r := &Raising{Ports: map[string][]string{}, LeftAlone: map[string]map[string]string{}, plan: planner.Make(RaisedBy, s.Options.Resources.Kinds, inputs)}
 	for i := range inputs {
