@@ -70,8 +70,12 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	return got, nil
 }
 
-// asDeclared reports whether a link has the declared addresses, and no others but link-local ones and those that expire.
+// asDeclared reports whether a link has the declared addresses, and no others but link-local ones and those that expire, and whether it is in a bond
+// already if it is to be.
 func asDeclared(snap *facts.Snapshot, l netmanager.Link) bool {
+	if l.Master != nil && l.Link.Master == 0 {
+		return false
+	}
 	want := slices.Clone(l.Addresses)
 	for _, a := range snap.Addrs {
 		if a.Index != l.Link.Index || a.Scope != 0 || a.Dynamic {

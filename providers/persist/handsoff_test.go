@@ -72,6 +72,21 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 	}
 }
 
+// TestOnlyAMemberIsAsDeclaredInABond: a NIC that has yet to join the bond is released, because its profile does not know the bond.
+func TestOnlyAMemberIsAsDeclaredInABond(t *testing.T) {
+	l := netmanager.Link{Link: host.Link{Index: 2, Name: "ens1f0"}}
+	if !asDeclared(&facts.Snapshot{}, l) {
+		t.Error("a NIC without addresses, and none are declared")
+	}
+	l.Master = &netmanager.Link{}
+	if asDeclared(&facts.Snapshot{}, l) {
+		t.Error("a NIC that is in no bond")
+	}
+	if l.Link.Master = 7; !asDeclared(&facts.Snapshot{}, l) {
+		t.Error("a member")
+	}
+}
+
 // remembering is a host whose NetworkManager manages all NICs, which have addresses.
 type remembering struct {
 	managed
