@@ -124,14 +124,14 @@ func (f *Fleet) askFirst(ctx context.Context, host string, asking bool) firstAns
 
 // glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
 // hosts needs at most parallelism connections at once. The fleet then answers Read from memory, and cannot change or
-// measure anything.
-func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost) {
+// measure anything. closed is called for each host whose helper was closed.
+func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost, closed func(host string)) {
 	f.each(parallelism, hosts, func(m FleetHost) error {
 		c, err := f.open(ctx, m.first())
 		if err != nil {
 			return err
 		}
-		defer c.Close()
+		defer func() { c.Close(); closed(m.Target.Name) }()
 		answer, err := calls.Snapshot.Ask(ctx, patient{Caller: c}, m.Target.Name, calls.SnapshotParams{Resources: m.Looks(), Ask: true})
 		if err != nil {
 			return err

@@ -83,6 +83,13 @@ func (s *Session) giveBack() {
 	}
 }
 
+// release lets jobs have a host that is not needed any more.
+func (s *Session) release(host string) {
+	if s.scheduled(host) {
+		s.Options.Scheduler.Release([]string{host})
+	}
+}
+
 // neighbours returns the hosts with a path to one of these that is checked, sorted, without these and without those of later waves.
 func (r *run) neighbours(hosts []string) []string {
 	if r.p.RollsBack != "" || r.s.Options.Destroy {

@@ -114,6 +114,21 @@ func TestJobsMayHaveHostsThatAreNotWorkedOn(t *testing.T) {
 	}
 }
 
+// TestAPlanReleasesWhatItHasRead: one of many hosts takes minutes.
+func TestAPlanReleasesWhatItHasRead(t *testing.T) {
+	y := newToys(t)
+	d, o := desked(y)
+	o.Changing, o.Glance, o.Parallelism = false, true, 1
+	s := Open(t.Context(), y.fabric, o)
+	defer s.Close()
+	if p, err := s.Plan(t.Context()); err != nil || p.Changes() != 2 {
+		t.Fatal(p, err)
+	}
+	if got := strings.Join(d.notes, "|"); got != "release []|release []" {
+		t.Error(got)
+	}
+}
+
 // TestAHostThatJobsHaveTakenIsLeftOut: one that was given back for a question may be taken when its files are written, or when the link to a neighbour
 // is checked. The others are changed.
 func TestAHostThatJobsHaveTakenIsLeftOut(t *testing.T) {

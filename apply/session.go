@@ -131,7 +131,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s.invocation, s.kinds, s.leases = o.Invocation, o.Resources.Kinds, o.Leases
 	switch {
 	case o.Glance:
-		s.glance(ctx, o.Parallelism, hosts)
+		s.glance(ctx, o.Parallelism, hosts, s.release)
 	case o.Changing:
 		s.connect(ctx, o.Parallelism, hosts, func(host string) { s.askFirst(ctx, host, !o.Destroy) })
 	default:

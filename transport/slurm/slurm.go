@@ -345,7 +345,6 @@ func (c *Cluster) allocateOn(rs []*request) {
 func (c *Cluster) Release(hosts []string) {
 	var over []*hold
 	c.mu.Lock()
-	c.listed = listing{}
 	for _, host := range hosts {
 		at, known := c.reached[host]
 		on := c.held[at.node]
