@@ -953,6 +953,9 @@ func TestAnApplyAdoptsBeforeItChanges(t *testing.T) {
 		if r := y.run(t.Context(), Options{}); r.Ending != Done || !maps.Equal(r.Adopted, map[string]int{"a": 1, "b": 1}) {
 			t.Errorf("an apply that only adopts: %v, %v, %v", r.Ending, r.Err, r.Adopted)
 		}
+		if r := y.rollback(t.Context(), RollbackOptions{}); r.Err == nil || !strings.Contains(r.Err.Error(), "An apply that only adopted changed nothing: ") {
+			t.Errorf("the rollback of an apply that only adopts: %v", r.Err)
+		}
 		y = newToys(t)
 		y.found, y.hosts["a"].fails["act"] = true, errors.New("no")
 		if r := y.run(t.Context(), Options{}); r.Ending != RolledBack {

@@ -240,6 +240,18 @@ func checkNotPruned(t *committedTx, fabric string, reported map[string][]calls.T
 	return nil
 }
 
+// adopted reports whether the fabric's history has an apply that only adopted.
+func (r *run) adopted() bool {
+	for _, records := range r.s.Records() {
+		for _, rec := range records {
+			if rec.Fabric == r.s.Fabric.Name && slices.ContainsFunc(rec.History, resource.HistoryEntry.OnlyAdopts) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // revertCommitted shows the rollback of a committed transaction, asks, and makes it. t is nil if no host has one.
 func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[string][]calls.TxInfo,
 	o RollbackOptions) (map[string]HostOutcome, Ending, error) {
@@ -256,7 +268,11 @@ func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[
 			r.e.Warn("Nothing was rolled back: no host that answered has a transaction of this fabric to roll back.")
 			return nil, away, nil
 		}
-		return nil, Failed, errors.New("nothing to roll back: no host has an open or committed transaction of this fabric")
+		why := "no host has an open or committed transaction of this fabric"
+		if r.adopted() {
+			why += ". An apply that only adopted changed nothing: " + r.s.Options.Invocation.Hint("destroy") + " gives up what it recorded"
+		}
+		return nil, Failed, errors.New("nothing to roll back: " + why)
 	}
 	away := r.s.Unreachable()
 	maps.DeleteFunc(away, func(host, _ string) bool { return !t.mayBeOn(host) })

@@ -255,7 +255,7 @@ func (r *run) notePending() {
 
 // approve asks for approval of the plan. The error says why it must not be applied.
 func (r *run) approve(p *planner.Plan) error {
-	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 && p.RollsBack == "" {
+	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 && p.RollsBack == "" && !(p.Destroy && p.Forgets()) {
 		return err
 	}
 	return r.e.Approve(p, r.s.giveBack)

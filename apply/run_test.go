@@ -77,6 +77,19 @@ func done(stage string) []Outcome {
 	return []Outcome{{Action: actionOf(stage, "x"), Done: true}}
 }
 
+// TestADestroyAsksBeforeItForgets: values that stay as they are leave the record, which is gone for good. Other plans that only forget say so.
+func TestADestroyAsksBeforeItForgets(t *testing.T) {
+	for _, destroy := range []bool{true, false} {
+		r := runOn(TokenStore{}, planner.Action{Op: planner.Undo, Forget: []resource.Atom{"k n x"}})
+		r.p.Destroy = destroy
+		e := r.e.(*heard)
+		e.refusal = errors.New("no")
+		if err := r.approve(r.p); (err != nil) != destroy || slices.Contains(e.lines, "asked for 0") != destroy {
+			t.Errorf("destroy %v: %v, %q", destroy, err, e.lines)
+		}
+	}
+}
+
 // TestHistoryIsOfHostsWhereSomethingWasDone: a host that was not changed gets no entry, and a host
 // that reverted has made its own.
 func TestHistoryIsOfHostsWhereSomethingWasDone(t *testing.T) {

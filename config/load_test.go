@@ -119,6 +119,27 @@ link "l" {
 	}
 }
 
+// TestAServiceAddressIsInNoSubnet: an address of its own at one end does not keep the ends from sharing the other subnet.
+func TestAServiceAddressIsInNoSubnet(t *testing.T) {
+	good(t, "f.hcl", `
+host "a" {
+  nic "r" {
+    netdev    = "e"
+    addresses = ["10.1.0.1/24", "10.1.7.1/32", "fd00::7/128"]
+  }
+}
+host "b" {
+  nic "r" {
+    netdev    = "e"
+    addresses = ["10.1.0.2/24"]
+  }
+}
+link "l" {
+  endpoints = [host.a.nic.r, host.b.nic.r]
+}
+`, Options{})
+}
+
 func TestNearestThresholdWins(t *testing.T) {
 	f := good(t, "f.hcl", `
 host "h" {

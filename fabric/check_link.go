@@ -60,10 +60,14 @@ func (c *checker) checkLink(l *Link) {
 	c.checkMadeEnds(l, a, b)
 }
 
+// subnets lists those of the NIC. An address of its own, such as a service's 10.1.7.1/32, is in none if others are.
 func subnets(n *NIC) string {
 	var s []string
+	shared := slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return !p.IsSingleIP() })
 	for _, p := range n.Addresses {
-		s = append(s, p.Masked().String())
+		if !p.IsSingleIP() || !shared {
+			s = append(s, p.Masked().String())
+		}
 	}
 	slices.Sort(s)
 	if s == nil {

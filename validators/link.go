@@ -76,7 +76,11 @@ func (t *trial) mtus() Result {
 			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(s.link.MTU), Unit: Bytes, Of: s.port()})
 		}
 		res.Wanted = "the same MTU at both ends"
-		return res.fails("with different MTUs, small pings pass, but large RDMA writes fail", t.reapply())
+		cure := t.reapply()
+		if a.spec.MTU == 0 && b.spec.MTU == 0 { // an apply changes nothing that the files do not say
+			cure = "the files declare no MTU for these ports: set mtu in their link or network, then " + cure
+		}
+		return res.fails("with different MTUs, small pings pass, but large RDMA writes fail", cure)
 	}
 	for _, s := range t.ends {
 		if s.spec.MTU != 0 && s.spec.MTU != s.link.MTU {

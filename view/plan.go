@@ -90,6 +90,9 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 
 // asDeclared says what a plan without changes covers.
 func asDeclared(plan *planner.Plan, name string) string {
+	if plan.Destroy && plan.Forgets() {
+		return "all values stay as they are, and no longer belong to fabric " + name
+	}
 	if plan.Destroy {
 		return "nothing is left to undo of fabric " + name
 	}
@@ -394,6 +397,8 @@ func Count(n int, noun string) string {
 // Question asks whether the plan may be applied.
 func Question(p *planner.Plan) string {
 	switch {
+	case p.Destroy && p.Changes() == 0:
+		return "Give the values up? Type \"yes\" to do so: "
 	case p.RollsBack == "":
 		return "Apply these changes? Type \"yes\" to apply: "
 	case p.Changes() == 0:

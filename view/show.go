@@ -50,6 +50,10 @@ func (p *Printer) Show(s apply.HostFacts) {
 				adopted++
 			}
 		}
+		if len(r.Atoms) == 0 {
+			p.Linef("  fabric %q owns nothing here any more%s", r.Fabric, last)
+			continue
+		}
 		what := Count(len(r.Atoms), "value")
 		if adopted > 0 {
 			what += fmt.Sprintf(" (%d adopted: as before its first apply)", adopted)

@@ -40,9 +40,9 @@ func TestShowNamesTheVLANOfAGID(t *testing.T) {
 func TestShowHidesSearchesThatHaveEnded(t *testing.T) {
 	holds := map[resource.Atom]resource.Owned{"nic eth0 state": {Earlier: "down", Ours: "up"}}
 	for want, records := range map[string][]resource.Record{
-		"":                              {{Fabric: apply.RaisedBy}},
-		"discover-ports\" owns 1 value": {{Fabric: apply.RaisedBy, Atoms: holds}},
-		"destroyed\" owns 0 values":     {{Fabric: "destroyed"}},
+		"":                                       {{Fabric: apply.RaisedBy}},
+		"discover-ports\" owns 1 value":          {{Fabric: apply.RaisedBy, Atoms: holds}},
+		"destroyed\" owns nothing here any more": {{Fabric: "destroyed"}},
 	} {
 		var out bytes.Buffer
 		New(&out).Show(apply.HostFacts{Name: "a", Facts: &facts.Snapshot{}, Records: records})
