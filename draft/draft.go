@@ -203,7 +203,9 @@ func (w *writer) notImported(p *printer) {
 			if r.NIC != "" {
 				text = r.NIC + ": " + text
 			}
-			hosts[text] = append(hosts[text], h.Name)
+			if !slices.Contains(hosts[text], h.Name) { // routes may differ in what the text does not say
+				hosts[text] = append(hosts[text], h.Name)
+			}
 		}
 	}
 	if len(hosts)+len(w.left) == 0 {

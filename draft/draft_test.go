@@ -438,6 +438,18 @@ func TestACommentNamesTheHostsThatItIsAbout(t *testing.T) {
 	}
 }
 
+// TestARemarkNamesAHostOnce: also where a host has it twice, such as of two routes that differ in what the text does not say.
+func TestARemarkNamesAHostOnce(t *testing.T) {
+	in := cluster(2, 1)
+	for i := range in.Hosts {
+		twice := resource.Remark{NIC: "rail0", Left: true, Text: "route 10.64.0.0/24: twice"}
+		in.Hosts[i].Remarks = append(in.Hosts[i].Remarks, twice, twice)
+	}
+	if text := string(Write(in)); !strings.Contains(text, "# - gpu01, gpu02: rail0: route 10.64.0.0/24: twice\n") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestAHostMayBeCalledFor: in HCL, that word as the first key of an object would begin a for expression.
 func TestAHostMayBeCalledFor(t *testing.T) {
 	in := cluster(3, 1)
@@ -495,7 +507,7 @@ func TestAnOddMemberOfASegmentIsNamed(t *testing.T) {
 		in.Report.Segments[0].Ends = append(in.Report.Segments[0].Ends, end(name, "eth0"))
 	}
 	text := string(Write(in))
-	if f := load(t, []byte(text)); len(f.Networks) != 1 || len(f.Networks[0].Members) != 2 || !strings.Contains(text, "# in no network: what it is connected with has another MTU, or addresses in other subnets (n0.rail0, n1.rail0)") {
+	if f := load(t, []byte(text)); len(f.Networks) != 1 || len(f.Networks[0].Members) != 2 || !strings.Contains(text, "# in no network: no NIC that it is connected with declares the same MTU and subnets (n0.rail0, n1.rail0)") {
 		t.Errorf("%s", text)
 	}
 	in.Report.Segments[0].Ends = in.Report.Segments[0].Ends[2:]

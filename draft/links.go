@@ -308,7 +308,7 @@ func (w *writer) agreeing(members []fabric.NICRef) (out [][]fabric.NICRef) {
 					others = append(others, o.String())
 				}
 			}
-			w.comments[r] = append(w.comments[r], fmt.Sprintf("in no network: what it is connected with has another MTU, or addresses in other subnets (%s)", names(others)))
+			w.comments[r] = append(w.comments[r], fmt.Sprintf("in no network: no NIC that it is connected with declares the same MTU and subnets (%s)", names(others)))
 		}
 	}
 	return out

@@ -123,7 +123,7 @@ func TestSixteenHostsWithBondsAreAPage(t *testing.T) {
 	}
 	in.Hosts[3].Model.NICs[3].Addresses[0], in.Hosts[3].Model.Policy = netip.MustParsePrefix("10.99.0.1/24"), nil
 	text = Write(in)
-	if f := load(t, text); len(f.Networks) != 2 || len(f.Networks[1].Members) != 15 || !strings.Contains(string(text), "# in no network: what it is connected with has another MTU, or addresses in other subnets (n01.vlan200, n02.vlan200 and 13 more)") {
+	if f := load(t, text); len(f.Networks) != 2 || len(f.Networks[1].Members) != 15 || !strings.Contains(string(text), "# in no network: no NIC that it is connected with declares the same MTU and subnets (n01.vlan200, n02.vlan200 and 13 more)") {
 		t.Errorf("one VLAN is in another subnet:\n%s", text)
 	}
 }

@@ -259,7 +259,7 @@ func TestWhatNoLinkCanCarryIsImportedAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%s", raw)
-	if want := "members = [host.a.nic.rail1, host.b.nic.rail1]"; !strings.Contains(string(raw), want) || !strings.Contains(string(raw), "# in no network: what it is connected with has another MTU, or addresses in other subnets (a.rail1, b.rail1)") {
+	if want := "members = [host.a.nic.rail1, host.b.nic.rail1]"; !strings.Contains(string(raw), want) || !strings.Contains(string(raw), "# in no network: no NIC that it is connected with declares the same MTU and subnets (a.rail1, b.rail1)") {
 		t.Errorf("%q is not in the file, or host c is not named", want)
 	}
 	try(t, state, "plan", "-lab=uneven", "-detailed-exitcode", to).want(t, 0, "No changes")

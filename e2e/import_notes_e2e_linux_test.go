@@ -77,7 +77,7 @@ X`)
 				return []string{"ip link set enp0s3 up", fmt.Sprintf("ip addr add 192.168.1.%d/24 dev enp0s3 valid_lft 86400 preferred_lft 86400", 101+i),
 					"ip route add default via 192.168.1.1 dev enp0s3 proto dhcp metric 100"}
 			},
-			says: []string{`network "rail0" {`, "rail0: it has addresses from DHCP or router advertisements, which are left to them",
+			says: []string{`network "rail0" {`, "rail0: it has addresses with a lifetime, as from DHCP or router advertisements, which are left to them",
 				"route 0.0.0.0/0 via 192.168.1.1 dev enp0s3 metric 100: it was learned (protocol 16)"},
 			lacks: []string{"192.168.1.101", "addresses =", "route \""},
 		},

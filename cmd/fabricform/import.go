@@ -283,7 +283,7 @@ func toDo(in draft.Input) (out []string) {
 	hosts := map[string][]string{}
 	for _, h := range in.Hosts {
 		for _, r := range h.Remarks {
-			if r.Before {
+			if r.Before && !slices.Contains(hosts[r.Text], h.Name) {
 				hosts[r.Text] = append(hosts[r.Text], h.Name)
 			}
 		}
@@ -368,8 +368,11 @@ func sameExtent(a, b *fabric.Fabric) bool {
 	return slices.Equal(extent(a), extent(b))
 }
 
-// leftOut names what a key of draft.Input.Left stands for.
+// leftOut names what a key of draft.Input.Left stands for: of a NIC, only the addresses are left out.
 func leftOut(key string) string {
+	if nic, is := strings.CutPrefix(key, "nic "); is {
+		return "addresses of " + nic
+	}
 	of, is := strings.CutPrefix(key, "env ")
 	dot := strings.LastIndexByte(of, '.') // names of hosts may have dots
 	switch {

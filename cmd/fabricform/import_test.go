@@ -115,9 +115,24 @@ func TestADifferenceFromTheHostIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOutIsNamedForPeople: a variable of NCCL by its name, with its host if others differ.
+// TestAHostIsNamedOnce among those where something must be removed, also if two of its NICs need it.
+func TestAHostIsNamedOnce(t *testing.T) {
+	var in draft.Input
+	for _, name := range []string{"a", "b"} {
+		h := draft.Host{Name: name}
+		for _, nic := range []string{"rail0", "rail1"} {
+			h.Remarks = append(h.Remarks, resource.Remark{NIC: nic, Before: true, Text: "remove x"})
+		}
+		in.Hosts = append(in.Hosts, h)
+	}
+	if got := toDo(in); !slices.Equal(got, []string{"a, b: remove x"}) {
+		t.Error(got)
+	}
+}
+
+// TestWhatIsLeftOutIsNamedForPeople: a variable of NCCL by its name, with its host if others differ; of a NIC, its addresses.
 func TestWhatIsLeftOutIsNamedForPeople(t *testing.T) {
-	for key, want := range map[string]string{"link a-b-rail0": "link a-b-rail0", "env .NCCL_DEBUG": "NCCL_DEBUG", "env gpu.one.UCX_TLS": "UCX_TLS of host gpu.one"} {
+	for key, want := range map[string]string{"link a-b-rail0": "link a-b-rail0", "nic gpu.one.rail0": "addresses of gpu.one.rail0", "env .NCCL_DEBUG": "NCCL_DEBUG", "env gpu.one.UCX_TLS": "UCX_TLS of host gpu.one"} {
 		if got := leftOut(key); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -15,7 +15,7 @@ const (
 
 	rtaDst, rtaSrc, rtaOIF, rtaGateway, rtaPriority, rtaPrefSrc         = 1, 2, 4, 5, 6, 7
 	rtaMultipath, rtaFlow, rtaCacheInfo, rtaTable, rtaVia, rtaEncapType = 9, 11, 12, 15, 18, 21
-	rtaEncap, rtaExpires, rtaNexthop                                    = 22, 23, 30
+	rtaPref, rtaEncap, rtaExpires, rtaNexthop                           = 20, 22, 23, 30
 
 	fraDst, fraSrc, fraPriority, fraTable, fraProtocol = 1, 2, 6, 15, 21
 

@@ -29,6 +29,7 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 		mac, err := net.ParseMAC(l.MAC)
 		switch {
 		case l.Loopback:
+			leaveLoopback(d, l)
 			continue
 		case len(l.Name) > 15 || strings.ContainsFunc(l.Name, func(r rune) bool { return strings.ContainsRune(":*?[]{}$", r) || !unicode.IsPrint(r) }):
 			d.Leave("", fmt.Sprintf("%q is a name that no file can declare: not imported; rename the device to import it", l.Name))
@@ -65,6 +66,15 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 	}
 	leaveBroadcasts(d)
 	return nil
+}
+
+// leaveLoopback remarks on addresses that somebody gave the loopback device: the kernel's own have the scope of the host.
+func leaveLoopback(d *resource.Draft, l host.Link) {
+	for _, a := range d.Snapshot.Addrs {
+		if a.Index == l.Index && a.Scope == 0 {
+			d.Leave("", fmt.Sprintf("address %s of %s: the loopback device is not imported", a.Prefix, l.Name))
+		}
+	}
 }
 
 // leaveBroadcasts remarks on declared addresses that have no broadcast address.
@@ -128,7 +138,7 @@ func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 		for _, p := range own {
 			d.Leave(n.Name, fmt.Sprintf("address %s: it is beside addresses that the NIC learned, and a declared set is exact", p))
 		}
-		d.Leave(n.Name, "it has addresses from DHCP or router advertisements, which are left to them")
+		d.Leave(n.Name, "it has addresses with a lifetime, as from DHCP or router advertisements, which are left to them")
 		return
 	}
 	n.Addresses, n.AddressesSet = own, len(own) > 0
@@ -136,7 +146,7 @@ func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 
 // followed are settings that follow from others, that other attributes hold, or that systemd-networkd sets on every link that it configures
 // (promote_secondaries).
-var followed = []string{"ipv4.conf.promote_secondaries", "ipv6.conf.addr_gen_mode", "ipv6.conf.accept_ra", "ipv6.conf.forwarding", "ipv6.conf.mtu", "ipv6.conf.disable_ipv6", "ipv6.conf.stable_secret",
+var followed = []string{"ipv4.conf.promote_secondaries", "ipv6.conf.addr_gen_mode", "ipv6.conf.accept_ra", "ipv6.conf.forwarding", "ipv6.conf.mtu", "ipv6.conf.stable_secret",
 	"ipv4.conf.forwarding", "ipv4.conf.mc_forwarding", "ipv6.conf.mc_forwarding", "ipv4.neigh.base_reachable_time", "ipv4.neigh.retrans_time",
 	"ipv6.neigh.base_reachable_time", "ipv6.neigh.retrans_time"}
 
@@ -164,7 +174,7 @@ func draftSysctls(ctx context.Context, r host.Reader, d *resource.Draft, n *fabr
 			}
 			for _, name := range names {
 				key := family + "." + part + "." + name
-				if slices.Contains(followed, key) {
+				if slices.Contains(followed, key) || key == "ipv6.conf.disable_ipv6" && l.Master != 0 { // network managers set it on members
 					continue
 				}
 				now, err := r.Sysctl(ctx, facts.LinkSysctl(key, l.Name))
@@ -181,10 +191,14 @@ func draftSysctls(ctx context.Context, r host.Reader, d *resource.Draft, n *fabr
 	}
 	if mode, err := r.Sysctl(ctx, facts.LinkSysctl("ipv6.conf.addr_gen_mode", l.Name)); err == nil {
 		usual, _ := usualOf(ctx, r, "ipv6.conf.addr_gen_mode")
+		declarable := mode == usual
 		for name, value := range linkLocalModes {
 			if mode == value && mode != usual {
-				n.IPv6LinkLocal = name
+				n.IPv6LinkLocal, declarable = name, true
 			}
+		}
+		if !declarable {
+			d.Leave(n.Name, fmt.Sprintf("ipv6.conf.addr_gen_mode = %s: ipv6_link_local has no word for it", mode))
 		}
 	}
 	accepts, err := r.Sysctl(ctx, facts.LinkSysctl("ipv6.conf.accept_ra", l.Name))
@@ -204,7 +218,7 @@ var usualSysctls = map[string]string{
 	"net.ipv4.conf.all.arp_announce": "0", "net.ipv4.conf.default.arp_announce": "0", "net.ipv4.conf.all.arp_filter": "0",
 	"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0", "net.ipv4.tcp_mtu_probing": "0", "net.ipv4.tcp_sack": "1",
 	"net.ipv4.tcp_timestamps": "1", "net.ipv4.tcp_window_scaling": "1", "net.ipv4.tcp_keepalive_time": "7200", "net.ipv4.tcp_ecn": "2",
-	"net.ipv4.tcp_slow_start_after_idle": "1", "net.ipv4.tcp_no_metrics_save": "0", "net.ipv4.ip_local_port_range": "32768 60999",
+	"net.ipv4.tcp_slow_start_after_idle": "1", "net.ipv4.tcp_congestion_control": "cubic", "net.ipv4.tcp_no_metrics_save": "0", "net.ipv4.ip_local_port_range": "32768 60999",
 	"net.ipv4.fib_multipath_hash_policy": "0", "net.ipv6.fib_multipath_hash_policy": "0", "net.ipv4.fib_multipath_use_neigh": "0",
 	"net.ipv4.ip_nonlocal_bind": "0", "net.ipv4.neigh.default.gc_thresh1": "128", "net.ipv4.neigh.default.gc_thresh2": "512",
 	"net.ipv4.neigh.default.gc_thresh3": "1024", "net.core.rmem_max": "212992", "net.core.wmem_max": "212992", "net.core.netdev_max_backlog": "1000",
@@ -254,12 +268,14 @@ func named(r host.Route, snap *facts.Snapshot) string {
 }
 
 // importable says why a route cannot be declared; "" if it can.
-func importable(d *resource.Draft, n *fabric.NIC, r host.Route) string {
-	switch why := noNIC(r); {
+func importable(d *resource.Draft, n *fabric.NIC, r host.Route, all kernelRoutes) string {
+	switch why, undeclared := noNIC(r), all.undeclared(r); {
 	case why != "":
 		return why
 	case r.Protocol != protocolBoot && r.Protocol != protocolStatic && r.Protocol != Protocol:
 		return fmt.Sprintf("it was learned (protocol %d)", r.Protocol)
+	case undeclared != "":
+		return undeclared
 	case r.Src.IsValid() && !hasAddress(d.Host, r.Src):
 		return "its source is no declared address"
 	case r.Via.IsValid() && !r.OnLink && !r.Via.IsLinkLocalUnicast() && n.AddressesSet &&
@@ -274,7 +290,10 @@ func importable(d *resource.Draft, n *fabric.NIC, r host.Route) string {
 }
 
 // leaveFurther remarks on options of an imported route that no block has.
-func leaveFurther(d *resource.Draft, n *fabric.NIC, r host.Route) {
+func leaveFurther(d *resource.Draft, n *fabric.NIC, r host.Route, all kernelRoutes) {
+	if p := all.preference(r); p != "" {
+		d.Leave(n.Name, fmt.Sprintf("%s: it is declared without its preference %q", named(r, d.Snapshot), p))
+	}
 	if r.Further {
 		d.Leave(n.Name, named(r, d.Snapshot)+": it is declared without its further options, such as mtu or advmss")
 	}
@@ -295,7 +314,11 @@ func draftRoute(r host.Route) fabric.Route {
 }
 
 // Import drafts the routes of the main table.
-func (mainRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) error {
+func (mainRoute) Import(ctx context.Context, reader host.Reader, d *resource.Draft) error {
+	all, err := readRoutes(ctx, reader)
+	if err != nil {
+		return err
+	}
 	count := map[string]int{}
 	for _, r := range d.Snapshot.Routes {
 		n := d.NIC(r.OutIndex)
@@ -308,7 +331,7 @@ func (mainRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) err
 			}
 			continue
 		}
-		if why := importable(d, n, r); why != "" {
+		if why := importable(d, n, r, all); why != "" {
 			d.Leave(n.Name, named(r, d.Snapshot)+": "+why)
 			continue
 		}
@@ -316,24 +339,30 @@ func (mainRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) err
 		if count[n.Name]++; count[n.Name] > 1 {
 			name = fmt.Sprintf("%s-%d", n.Name, count[n.Name])
 		}
-		leaveFurther(d, n, r)
+		leaveFurther(d, n, r, all)
 		d.Host.Routes = append(d.Host.Routes, &fabric.MainRoute{Route: draftRoute(r), Name: name, NIC: fabric.NICRef{NIC: n.Name}})
 	}
 	return nil
 }
 
 // Import drafts the rules with the routes of their tables.
-func (policyRoute) Import(_ context.Context, _ host.Reader, d *resource.Draft) error {
+func (policyRoute) Import(ctx context.Context, reader host.Reader, d *resource.Draft) error {
+	all, err := readRoutes(ctx, reader)
+	if err != nil {
+		return err
+	}
 	taken := map[int]bool{}
 	count := map[string]int{}
 	for _, rule := range d.Snapshot.Rules {
 		if rule.Table >= 253 && rule.Table <= tableLocal && !rule.Other && rule.IIF == "" && rule.OIF == "" {
 			continue // the kernel's own
 		}
-		n, routes, why := draftTable(d, rule)
+		n, routes, why := draftTable(d, rule, all)
 		switch {
 		case rule.Other || rule.IIF != "" || rule.OIF != "" || rule.Mark != 0:
 			why = "it has selectors that a policy_route does not have"
+		case rule.Table == 0: // RT_TABLE_UNSPEC
+			why = "it leads to no table: it is a blackhole, unreachable, prohibit or nop rule"
 		case why == "" && taken[rule.Table]:
 			why = fmt.Sprintf("table %d belongs to another rule already", rule.Table)
 		}
@@ -371,7 +400,7 @@ func furtherSelectors(r host.Rule) (out string) {
 }
 
 // draftTable returns the routes of a rule's table, which must all leave by one NIC. why says what cannot be declared.
-func draftTable(d *resource.Draft, rule host.Rule) (n *fabric.NIC, routes []fabric.Route, why string) {
+func draftTable(d *resource.Draft, rule host.Rule, all kernelRoutes) (n *fabric.NIC, routes []fabric.Route, why string) {
 	for _, r := range d.Snapshot.Routes {
 		if r.Table != rule.Table || (rule.Family == inet) != r.Dst.Addr().Is4() || r.Protocol == protocolKernel {
 			continue
@@ -386,11 +415,11 @@ func draftTable(d *resource.Draft, rule host.Rule) (n *fabric.NIC, routes []fabr
 			return nil, nil, "the routes of its table leave by several NICs"
 		}
 		n = on
-		if why := importable(d, n, r); why != "" {
+		if why := importable(d, n, r, all); why != "" {
 			d.Leave(n.Name, fmt.Sprintf("%s in table %d: %s", named(r, d.Snapshot), r.Table, why))
 			continue
 		}
-		leaveFurther(d, n, r)
+		leaveFurther(d, n, r, all)
 		routes = append(routes, draftRoute(r))
 	}
 	switch {

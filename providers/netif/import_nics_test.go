@@ -19,6 +19,8 @@ type bare struct{ host.Reader }
 
 func (bare) ReadDir(context.Context, string) ([]string, error) { return nil, fs.ErrNotExist }
 
+func (bare) Dump(context.Context, uint16) ([][]byte, error) { return nil, nil }
+
 func (bare) Sysctl(context.Context, string) (string, error) { return "", errors.New("no such key") }
 
 // TestWhichNICsAreImported: Ethernet ports that are up or have a setting, by PCI address; never one that carries the operator's connection, and
@@ -50,6 +52,8 @@ func TestWhichNICsAreImported(t *testing.T) {
 		{Index: 4, Prefix: netip.MustParsePrefix("10.0.0.1/24")},
 		{Index: 3, Prefix: netip.MustParsePrefix("2001:db8::1/64"), Temporary: true},
 		{Index: 2, Prefix: netip.MustParsePrefix("192.0.2.1/24")},
+		{Index: 1, Prefix: netip.MustParsePrefix("127.0.0.1/8"), Scope: 254},
+		{Index: 1, Prefix: netip.MustParsePrefix("10.9.9.9/32")},
 	}}
 	d := &resource.Draft{Snapshot: snap, Host: &fabric.Host{}, Cabled: []string{"cabled", "eno1", "veth0"}}
 	if err := (nic{}).Import(t.Context(), bare{}, d); err != nil {
@@ -69,11 +73,66 @@ func TestWhichNICsAreImported(t *testing.T) {
 	for _, r := range d.Remarks {
 		said.WriteString(r.Text + "\n")
 	}
+	if strings.Contains(said.String(), "127.0.0.1") {
+		t.Errorf("the kernel's own address is among\n%s", said.String())
+	}
 	for _, want := range []string{"eno1 carries your connection: it is never imported", "bond0 carries your connection", "br0 is a bridge: not imported", "ib0 is no Ethernet port",
-		"idle is down and has no settings", "veth0 is a veth: not imported", "it has addresses from DHCP or router advertisements",
+		"idle is down and has no settings", "address 10.9.9.9/32 of lo: the loopback device is not imported\n", "veth0 is a veth: not imported", "it has addresses with a lifetime, as from DHCP or router advertisements",
 		`"x${y}" is a name that no file can declare`, `"bond:1" is a name that no file can declare`, "it is down, and its cable was found"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not among\n%s", want, said.String())
+		}
+	}
+}
+
+// files is a host with these files below /proc/sys.
+type files struct {
+	bare
+	of map[string]string
+}
+
+func (f files) ReadDir(_ context.Context, dir string) (names []string, err error) {
+	for path := range f.of {
+		if name, is := strings.CutPrefix("/proc/sys/"+path, dir+"/"); is {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (f files) Sysctl(_ context.Context, path string) (string, error) {
+	value, is := f.of[path]
+	if !is {
+		return "", fs.ErrNotExist
+	}
+	return value, nil
+}
+
+// TestIPv6OfANICIsImported: that it is off, except on members of bonds, and how its link-local address is made, if a word says so.
+func TestIPv6OfANICIsImported(t *testing.T) {
+	h := files{of: map[string]string{
+		"net/ipv6/conf/default/disable_ipv6": "0", "net/ipv6/conf/eth0/disable_ipv6": "1", "net/ipv6/conf/eth1/disable_ipv6": "0",
+		"net/ipv6/conf/default/addr_gen_mode": "0", "net/ipv6/conf/eth0/addr_gen_mode": "3", "net/ipv6/conf/eth1/addr_gen_mode": "1",
+	}}
+	for _, c := range []struct {
+		link           host.Link
+		off, mode, say string
+	}{
+		{host.Link{Index: 2, Name: "eth0"}, "1", "keep", "ipv6.conf.addr_gen_mode = 3: ipv6_link_local has no word for it"},
+		{host.Link{Index: 2, Name: "eth0", Master: 9}, "", "keep", "ipv6.conf.addr_gen_mode = 3: ipv6_link_local has no word for it"},
+		{host.Link{Index: 3, Name: "eth1"}, "", "none", ""},
+	} {
+		d := &resource.Draft{Snapshot: &facts.Snapshot{Links: []host.Link{c.link}}, Host: &fabric.Host{}}
+		n := &fabric.NIC{Name: "rail0", Netdev: c.link.Name, IPv6LinkLocal: "keep"}
+		if err := draftSysctls(t.Context(), h, d, n, c.link); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		for _, r := range d.Remarks {
+			said.WriteString(r.Text)
+		}
+		if n.Sysctl["ipv6.conf.disable_ipv6"] != c.off || n.IPv6LinkLocal != c.mode || said.String() != c.say {
+			t.Errorf("%+v: %v, %s, %q", c.link, n.Sysctl, n.IPv6LinkLocal, said.String())
 		}
 	}
 }

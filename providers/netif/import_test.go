@@ -44,7 +44,7 @@ func TestWhatWasLearnedIsNotDeclared(t *testing.T) {
 	n := &fabric.NIC{Name: "rail0", Netdev: "eth1", Addresses: []netip.Prefix{own.Prefix}, AddressesSet: true}
 	d := &resource.Draft{Snapshot: &facts.Snapshot{Links: []host.Link{l}}, Host: &fabric.Host{NICs: []*fabric.NIC{n}}}
 	good := host.Route{Dst: netip.MustParsePrefix("10.1.0.0/16"), Via: netip.MustParseAddr("10.0.0.254"), OutIndex: 2, Type: unicast, Protocol: protocolStatic}
-	if why := importable(d, n, good); why != "" {
+	if why := importable(d, n, good, nil); why != "" {
 		t.Errorf("a static route: %s", why)
 	}
 	for name, change := range map[string]func(r *host.Route){
@@ -58,7 +58,7 @@ func TestWhatWasLearnedIsNotDeclared(t *testing.T) {
 	} {
 		r := good
 		change(&r)
-		if why := importable(d, n, r); why != name {
+		if why := importable(d, n, r, nil); why != name {
 			t.Errorf("%q, want %q", why, name)
 		}
 	}
@@ -72,9 +72,9 @@ func TestRoutesOfNoNICAreNamed(t *testing.T) {
 	snap := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth0"}, {Index: 9, Name: "mgmt0"}}, Routes: []host.Route{
 		route("10.1.0.0/16", 6, 0, 0, protocolBoot, tableMain), route("10.2.0.0/16", unicast, 2, 0, protocolStatic, tableMain),
 		route("10.3.0.0/16", unicast, 2, 0, 186, tableMain), route("0.0.0.0/0", unicast, 0, 9, protocolBoot, tableMain), route("10.4.0.0/16", 7, 0, 0, protocolBoot, 100),
-	}, Rules: []host.Rule{{Family: inet, Priority: 7, Table: 100}, {Family: inet, Priority: 8, Table: 101, Mark: 7, IIF: "eth0", OIF: "eth1"}}}
+	}, Rules: []host.Rule{{Family: inet, Priority: 7, Table: 100}, {Family: inet, Priority: 8, Table: 101, Mark: 7, IIF: "eth0", OIF: "eth1"}, {Family: inet, Priority: 9, From: netip.MustParsePrefix("10.1.7.1/32")}}}
 	d := &resource.Draft{Snapshot: snap, Host: &fabric.Host{NICs: []*fabric.NIC{{Name: "rail0", Netdev: "eth0"}}}}
-	if err := errors.Join((mainRoute{}).Import(t.Context(), nil, d), (policyRoute{}).Import(t.Context(), nil, d)); err != nil {
+	if err := errors.Join((mainRoute{}).Import(t.Context(), bare{}, d), (policyRoute{}).Import(t.Context(), bare{}, d)); err != nil {
 		t.Fatal(err)
 	}
 	got := ""
@@ -85,6 +85,7 @@ func TestRoutesOfNoNICAreNamed(t *testing.T) {
 route 10.2.0.0/16 2 next hops: it has several next hops
 rule from all lookup 100 priority 7: route 10.4.0.0/16 of its table cannot be declared: it is of the type "unreachable"
 rule from all lookup 101 priority 8 iif eth0 oif eth1 fwmark 0x7: it has selectors that a policy_route does not have
+rule from 10.1.7.1/32 priority 9: it leads to no table: it is a blackhole, unreachable, prohibit or nop rule
 `
 	if got != want {
 		t.Errorf("%s", got)

@@ -106,7 +106,10 @@ func describeRule(r host.Rule) string {
 	if r.To.IsValid() {
 		to = " to " + r.To.String()
 	}
-	return fmt.Sprintf("from %s%s lookup %d priority %d", from, to, r.Table, r.Priority)
+	if r.Table != 0 { // others than lookups have none
+		to += fmt.Sprintf(" lookup %d", r.Table)
+	}
+	return fmt.Sprintf("from %s%s priority %d", from, to, r.Priority)
 }
 
 // Apply adds routes before the rule: otherwise traffic would find an empty table for a moment and use the
