@@ -164,7 +164,7 @@ func kernelStates(t *testing.T, state_, fabric string) map[string]state {
 }
 
 // TestHandMadeHostsAreImportedWithTheirTraps: two servers as field notes leave them. Both cables are in one subnet, nccl.conf has a quoted
-// value, and one host has a bridge and a learned route. The traps are named, the files load, and their plan is empty.
+// value, a bridge, routes that no block can declare, and a NIC without IPv6. The traps are named, the files load, and their plan is empty.
 func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 	together(t)
 	dir := t.TempDir()
@@ -190,6 +190,8 @@ func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 			fmt.Sprintf("ip addr add 192.168.0.%d/24 dev xgbe0", i+2), "ip link set xgbe0 up mtu 4200",
 			fmt.Sprintf("ip route add 10.0.0.0/8 via 192.168.0.1 dev xgbe0 src 192.168.0.%d table 100", i+2),
 			fmt.Sprintf("ip rule add priority 10000 from 192.168.0.%d lookup 100", i+2),
+			"ip route append 10.83.0.0/24 via 192.168.0.1", "ip route append 10.83.0.0/24 via 192.168.0.9", "ip route add 10.64.0.0/24 via 192.168.0.1 tos 8",
+			"ip -6 route add fd66::/64 dev xgbe0 expires 1000", "ip rule add from 10.1.7.1 blackhole", "sysctl -qw net.ipv6.conf.ens19f0np0.disable_ipv6=1",
 			"ip link add br7 type bridge", "ip route add 172.30.0.0/16 via 192.168.0.1 dev xgbe0 proto bgp",
 			"printf 'NCCL_IB_GID_INDEX=3\\nNCCL_DEBUG=\"INFO\"\\nNCCL_IB_HCA=mlx5_0, mlx5_1\\nexport NCCL_IB_TC=106\\n' > /etc/nccl.conf")
 	}
@@ -201,6 +203,8 @@ func TestHandMadeHostsAreImportedWithTheirTraps(t *testing.T) {
 	}
 	t.Logf("%s", raw)
 	for _, want := range []string{"# link ", "br7 is a bridge: not imported", "route 172.30.0.0/16 via 192.168.0.1 dev xgbe0: it was learned (protocol 186)",
+		"route 10.83.0.0/24 via 192.168.0.1 dev xgbe0: its table has another", "route 10.83.0.0/24 via 192.168.0.9 dev xgbe0: its table has another", "route 10.64.0.0/24 via 192.168.0.1 dev xgbe0: it is for packets with TOS 0x8",
+		"route fd66::/64 dev xgbe0: it expires", "rule from 10.1.7.1/32 priority 9999: it leads to no table", `"ipv6.conf.disable_ipv6" = "1"`,
 		"write = false", "# NCCL_IB_HCA is left out: Space in an NCCL list", "# NCCL_DEBUG is left out: Unknown word", `    NCCL_IB_GID_INDEX = "3"`, `line 4 of /etc/nccl.conf: NCCL takes "export NCCL_IB_TC" for`, "Quotes become part of the value", "from     = nic.", "priority = 10000", "mgmt0 carries your connection"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%q is not in the file", want)

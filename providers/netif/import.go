@@ -136,7 +136,7 @@ func draftAddresses(d *resource.Draft, n *fabric.NIC, l host.Link) {
 	}
 	if len(learned) > 0 {
 		for _, p := range own {
-			d.Leave(n.Name, fmt.Sprintf("address %s: it is beside addresses that the NIC learned, and a declared set is exact", p))
+			d.Leave(n.Name, fmt.Sprintf("address %s: it is beside an address with a lifetime, and a declared set is exact", p))
 		}
 		d.Leave(n.Name, "it has addresses with a lifetime, as from DHCP or router advertisements, which are left to them")
 		return
