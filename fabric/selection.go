@@ -40,12 +40,12 @@ func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
 	}
 	for _, term := range append(append([]string{}, s.Hosts...), s.Exclude...) {
 		if !used[term] {
-			return nil, fmt.Errorf("%q names no host of the fabric: it is a glob on names such as 'gpu0*', or a label such as rack=r1",
+			return nil, fmt.Errorf("%q names none of the hosts: it is a glob on names such as 'gpu0*', or a label such as rack=r1",
 				term)
 		}
 	}
 	if !slices.Contains(slices.Collect(maps.Values(chosen)), true) {
-		return nil, errors.New("-host, -exclude and -link leave no host of the fabric")
+		return nil, errors.New("-host, -exclude and -link leave no host")
 	}
 	return chosen, nil
 }

@@ -30,6 +30,11 @@ func TestALinkChoosesItsOwnHosts(t *testing.T) {
 	if _, err := (Selection{Link: "storage", Exclude: []string{"*"}}).Choose(f); err == nil || !strings.Contains(err.Error(), "leave no host") {
 		t.Errorf("a selection of no host: %v", err)
 	}
+	for _, s := range []Selection{{Hosts: []string{"x"}}, {Exclude: []string{"x"}}} { // the hosts may come from the command line
+		if _, err := s.Choose(f); err == nil || !strings.Contains(err.Error(), `"x" names none of the hosts: `) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
 	if chosen, err := (Selection{}).Choose(f); chosen != nil || err != nil {
 		t.Errorf("no terms: %v, %v", chosen, err)
 	}

@@ -10,6 +10,8 @@ type Imported struct {
 	LeftOut []string `json:"left_out,omitempty"`
 	// Before lists what a person must do on the hosts before the first apply.
 	Before []string `json:"before_first_apply,omitempty"`
+	// Failed says why hosts could not be read. Nothing is written then.
+	Failed map[string]string `json:"failed,omitempty"`
 }
 
 // ImportJSON prints an import as JSON.

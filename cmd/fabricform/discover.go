@@ -87,6 +87,7 @@ A port that hears nothing is reported as that: it may be cabled to a device that
 				return err
 			}
 			if a.asJSON {
+				maps.Copy(report.Failed, unreachable) // stderr alone says it to a person
 				if err := a.out.CablingJSON(report); err != nil {
 					return err
 				}

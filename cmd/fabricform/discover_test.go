@@ -3,16 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -138,6 +145,62 @@ func TestAMachineWithTwoNamesIsRefused(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestDataNamesHostsThatCouldNotBeRead: stdout does, and import says how to leave them out, unless no host was read.
+func TestDataNamesHostsThatCouldNotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("f.hcl", []byte(pairFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
+		if to.Name == "b" {
+			return nil, errors.New("connection refused")
+		}
+		return answering(build, map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", MAC: "02:00:00:00:00:01"}}}}, "tx.finish": calls.TxFinished{}}), nil
+	}
+	none := func(context.Context, transport.Target) (io.ReadWriteCloser, error) {
+		return nil, errors.New("connection refused")
+	}
+	for _, c := range []struct {
+		command string
+		dial    apply.Dial
+		failed  string
+		cure    bool
+	}{
+		{"discover -json", one, "b", false}, {"discover -json", none, "a b", false},
+		{"import -json -out new", one, "b", true}, {"import -json -out new", none, "a b", false},
+	} {
+		var out, stderr bytes.Buffer
+		root := rootCommand(&app{out: view.New(&out), err: view.New(&stderr), dial: c.dial})
+		root.SetArgs(append(longFlags(strings.Fields(c.command)), "f.hcl"))
+		var e *exit
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, &e) || e.code != exitUnreachable {
+			t.Fatalf("%s: %v\n%s", c.command, err, stderr.String())
+		}
+		var said struct {
+			Format int
+			Files  []string
+			Failed map[string]string
+		}
+		if err := json.Unmarshal(out.Bytes(), &said); err != nil {
+			t.Fatalf("%s: %v in %q", c.command, err, out.String())
+		}
+		got := strings.Join(slices.Sorted(maps.Keys(said.Failed)), " ")
+		if got != c.failed || said.Format != view.EventFormat || len(said.Files) > 0 || !strings.Contains(said.Failed["b"], "connection refused") || !strings.Contains(stderr.String(), "unreachable b") {
+			t.Errorf("%s: %s\n%s", c.command, out.String(), stderr.String())
+		}
+		if cure := e.err != nil && strings.HasSuffix(e.err.Error(), "add -exclude=b"); cure != c.cure {
+			t.Errorf("%s: %v", c.command, e.err)
 		}
 	}
 }

@@ -74,8 +74,7 @@ With -slurm, no host is read: the files have the nodes of a Slurm cluster and th
 				return err
 			}
 			if len(unreachable) > 0 {
-				a.err.Unreachable(unreachable)
-				return &exit{code: exitUnreachable, err: errors.New("nothing was written: files without these hosts would miss their links; leave them out to import the others")}
+				return a.importedNothing(snaps, unreachable)
 			}
 			hosts, owner, err := a.importHosts(ctx, s, snaps, persist, nil)
 			if err != nil {
@@ -93,6 +92,21 @@ With -slurm, no host is read: the files have the nodes of a Slurm cluster and th
 		})
 	}
 	return c
+}
+
+// importedNothing says which hosts could not be read, so that no files are written, and how to import the others, if there are any.
+func (a *app) importedNothing(read map[string]*facts.Snapshot, unreachable map[string]string) error {
+	a.err.Unreachable(unreachable)
+	if a.asJSON {
+		if err := a.out.ImportJSON(view.Imported{Files: []string{}, Failed: unreachable}); err != nil {
+			return err
+		}
+	}
+	why := "nothing was written: files without these hosts would miss their links"
+	if len(read) > 0 {
+		why += "; to import the others, add -exclude=" + strings.Join(slices.Sorted(maps.Keys(unreachable)), ",")
+	}
+	return &exit{code: exitUnreachable, err: errors.New(why)}
 }
 
 // canImport returns an error unless new files can be written into the directory.

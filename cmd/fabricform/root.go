@@ -250,6 +250,8 @@ func flagError(c *cobra.Command, err error) error {
 		cure = " It is a flag of the sub-command nccl."
 	} else if name == "lab" && strings.HasPrefix(c.CommandPath(), "fabricform lab ") {
 		cure = " This command always works on the fabric's lab: leave -lab out."
+	} else if c.CommandPath() == "fabricform lab exec" {
+		cure = " Write -- before the command to run in the host: its flags are its own."
 	} else if name == "lab" {
 		cure = " This command reaches no host: leave -lab out."
 	} else if said := habits.Flag(name, flagNames(c)); said != "" {

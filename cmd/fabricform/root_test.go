@@ -267,6 +267,7 @@ func TestAWrongCallSaysHowToCall(t *testing.T) {
 		"validate -lab " + fabric:            "fabricform validate has no flag -lab. This command reaches no host: leave -lab out.",
 		"render -lab slurm " + fabric:        "fabricform render has no flag -lab. It is a flag of the sub-command nccl. `fabricform render -h` lists its flags",
 		"plan -paralelism 3":                 "fabricform plan has no flag -paralelism. Did you mean -parallelism? `fabricform plan -h` lists its flags",
+		"lab exec " + fabric + " a ip -br a": "fabricform lab exec has no flag -br. Write -- before the command to run in the host: its flags are its own.",
 		"plan -n":                            "fabricform plan has no flag -n. `fabricform plan -h` lists its flags",
 		"plan -host":                         "-host needs a value",
 		"plan -parallelism=x":                `-parallelism takes a whole number, not "x"`,
