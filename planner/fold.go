@@ -32,7 +32,7 @@ type GroupAction struct {
 	Name    string
 	Changes []GroupChange
 	Kept    []resource.Change
-	Adopted []string // what Action.Adopted has: whole attributes, if all hosts have the same, or else their first words
+	Adopted []string // what Action.Adopted has: whole attributes, if all hosts have the same, or else their first words, and how many of each
 	Worst   resource.Disruption
 }
 
@@ -92,12 +92,21 @@ func (a Action) adopted() (out []string) {
 	return out
 }
 
-// firstWords returns the first words of attributes, each once: further ones differ from host to host.
+// firstWords returns the first words of attributes, each once with the number of them: further ones differ from host to host.
 func firstWords(attributes []string) (out []string) {
+	n := map[string]int{}
+	var words []string
 	for _, a := range attributes {
-		if word, _, _ := strings.Cut(a, " "); !slices.Contains(out, word) {
-			out = append(out, word)
+		word, _, _ := strings.Cut(a, " ")
+		if n[word]++; n[word] == 1 {
+			words = append(words, word)
 		}
+	}
+	for _, word := range words {
+		if n[word] > 1 {
+			word = fmt.Sprintf("%s (%d on each host)", word, n[word])
+		}
+		out = append(out, word)
 	}
 	return out
 }

@@ -119,17 +119,21 @@ func TestFoldingNamesWhatDiffers(t *testing.T) {
 
 // TestWhatIsLeftIsNamed: in full where it is the same on all hosts.
 func TestWhatIsLeftIsNamed(t *testing.T) {
-	of := func(host, dst string) HostPlan {
-		return HostPlan{Name: host, Actions: []Action{{Resource: resource.Resource{Addr: resource.Addr{Host: host, Kind: "route", Name: "254"}}, Op: Undo,
-			Adopted: []resource.Change{{Attribute: "route " + dst}, {Attribute: "route 10.9.0.0/16"}, {Attribute: "rule"}}}}}
+	of := func(host, dst string, more ...resource.Change) HostPlan {
+		return HostPlan{Name: host, Actions: []Action{{Resource: resource.Resource{Addr: resource.Addr{Host: host, Kind: "policy_route", Name: "101"}}, Op: Undo,
+			Adopted: append([]resource.Change{{Attribute: "route " + dst}, {Attribute: "route 10.9.0.0/16"}, {Attribute: "rule"}}, more...)}}}
 	}
 	for want, hosts := range map[string][]HostPlan{
 		"route 10.1.0.0/16, route 10.9.0.0/16, rule": {of("a", "10.1.0.0/16"), of("b", "10.1.0.0/16")},
-		"route, rule": {of("a", "10.1.0.0/16"), of("b", "10.2.0.0/16")},
+		"route (2 on each host), rule":               {of("a", "10.1.0.0/16"), of("b", "10.2.0.0/16")},
 	} {
 		groups := (&Plan{Hosts: hosts}).Groups()
 		if len(groups) != 1 || strings.Join(groups[0].Actions[0].Adopted, ", ") != want {
 			t.Errorf("want %s: %+v", want, groups)
 		}
+	}
+	more := &Plan{Hosts: []HostPlan{of("a", "10.1.0.0/16"), of("b", "10.1.0.0/16", resource.Change{Attribute: "route 10.2.0.0/16"})}}
+	if groups := more.Groups(); len(groups) != 2 {
+		t.Errorf("a host of which more is left: %+v", groups)
 	}
 }

@@ -38,30 +38,36 @@ func (o *owned) claimed(a resource.Atom) bool {
 	})
 }
 
-// undo plans to revert the atoms that no resource wants any more: one action for each thing. The kinds are
+// undo plans to revert the atoms that no resource wants any more: one action for each thing, or for
+// each name if the kind has titles. The kinds are
 // in reverse order, because rules and routes depend on addresses.
 func (o *owned) undo() ([]Action, []Problem) {
 	things := map[resource.Addr]*Action{}
+	var order []resource.Addr
 	var problems []Problem
 	for _, a := range slices.Sorted(maps.Keys(o.mine.Atoms)) {
 		if o.claimed(a) {
 			continue
 		}
+		kind, _ := o.kinds.Lookup(a.Kind())
 		addr := resource.Addr{Host: o.in.Name, Kind: a.Kind(), Name: a.Thing()}
-		if things[addr] == nil {
-			kind, _ := o.kinds.Lookup(a.Kind())
-			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.UndoStage()}
+		thing := addr
+		if kind.Title != nil { // a table has routes of several blocks, and a block has a rule and routes
+			thing = o.named(addr, a)
 		}
-		if why := o.undoAtom(things[addr], a); why != "" {
+		if things[thing] == nil {
+			order = append(order, thing)
+			things[thing] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.UndoStage()}
+		}
+		if why := o.undoAtom(things[thing], a); why != "" {
 			problems = append(problems, Problem{Addr: o.named(addr, a), Message: why})
 		}
 	}
 	var out []Action
 	for i := len(o.kinds) - 1; i >= 0; i-- {
-		for _, addr := range slices.SortedFunc(maps.Keys(things),
-			func(a, b resource.Addr) int { return strings.Compare(a.String(), b.String()) }) {
-			if addr.Kind == o.kinds[i].Name {
-				out = append(out, *things[addr])
+		for _, thing := range order {
+			if thing.Kind == o.kinds[i].Name {
+				out = append(out, *things[thing])
 			}
 		}
 	}
@@ -80,8 +86,8 @@ func (o *owned) named(addr resource.Addr, atoms ...resource.Atom) resource.Addr 
 	switch {
 	case n >= 0:
 		addr.Name = declared[n].Addr.Name
-	case kind.Title != nil:
-		addr.Name = kind.Title(addr.Name)
+	case kind.Title != nil && len(atoms) > 0:
+		addr.Name = kind.Title(atoms[0])
 	}
 	return addr
 }

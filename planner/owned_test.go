@@ -243,7 +243,7 @@ func TestAValueOfAnotherHandInOurListIsDrift(t *testing.T) {
 // kind calls it.
 func TestWhatIsUndoneHasTheNameOfTheFiles(t *testing.T) {
 	k := ownable()
-	k[0].Title = func(thing string) string { return strings.ReplaceAll(thing, "/", ".") }
+	k[0].Title = func(a resource.Atom) string { return strings.ReplaceAll(a.Thing(), "/", ".") }
 	snap := &facts.Snapshot{}
 	values.Put(snap, map[string]string{"eth0": "2", "net/x": "2"})
 	in := HostInput{Name: "h", Snapshot: snap, Declared: []resource.Resource{{Addr: resource.Addr{Host: "h", Kind: "k", Name: "rail0"}, Spec: json.RawMessage(`"k eth0"`)}},

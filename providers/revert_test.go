@@ -26,11 +26,11 @@ func TestARollbackNamesThingsAsTheFilesDo(t *testing.T) {
 		}
 		return out
 	}
-	if d := cmp.Diff([]string{"nic.eth1", "nic.eth7", "nic.eth0", "route.254"}, names()); d != "" {
+	if d := cmp.Diff([]string{"nic.eth1", "nic.eth7", "nic.eth0", "route.10.9.0.0/16", "route.10.8.0.0/16"}, names()); d != "" {
 		t.Errorf("of a host that could not be read:\n%s", d)
 	}
 	in.Snapshot = snap
-	if d := cmp.Diff([]string{"nic.rail1", "nic.eth7", "nic.rail0", "route.far", "route.254"}, names()); d != "" {
+	if d := cmp.Diff([]string{"nic.rail1", "nic.eth7", "nic.rail0", "route.far", "route.10.8.0.0/16"}, names()); d != "" {
 		t.Error(d)
 	}
 }

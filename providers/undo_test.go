@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -161,6 +163,74 @@ func TestAnUndoOfAnMTUPlansWhatComesBackWithIt(t *testing.T) {
 		}
 		if !slices.Equal(acts, c.acts) || (c.problem == "") != (len(plan.Problems) == 0) || c.problem != "" && !strings.HasPrefix(plan.Problems[0].Message, c.problem) {
 			t.Errorf("%s: %q, want %q; problems %v", c.mtu, acts, c.acts, plan.Problems)
+		}
+	}
+}
+
+// TestAnUndoIsOneActionForEachBlock: the routes of a table belong to several, and a rule and its routes to one. Without the blocks, a route
+// has the name of its destination, and a rule that of its table.
+func TestAnUndoIsOneActionForEachBlock(t *testing.T) {
+	spec := func(of any) json.RawMessage {
+		raw, err := json.Marshal(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	route := func(to string) netif.MainRouteSpec {
+		return netif.MainRouteSpec{Route: netif.RouteSpec{To: netip.MustParsePrefix(to)}}
+	}
+	policy := func(from string, table int) netif.PolicyRouteSpec {
+		return netif.PolicyRouteSpec{From: netip.MustParsePrefix(from), Table: table, Priority: 1000, Routes: []netif.RouteSpec{{To: netip.MustParsePrefix("10.77.0.0/16")}}}
+	}
+	var declared []resource.Resource
+	for _, d := range []struct {
+		kind, name string
+		spec       any
+	}{
+		{netif.KindRoute, "rail1", route("10.65.0.0/24")}, {netif.KindRoute, "rail2", route("10.66.0.0/24")},
+		{netif.KindPolicyRoute, "rail1", policy("10.0.1.1/32", 101)}, {netif.KindPolicyRoute, "rail2", policy("10.0.2.1/32", 102)},
+	} {
+		declared = append(declared, resource.Resource{Addr: resource.Addr{Host: "a", Kind: d.kind, Name: d.name}, Spec: spec(d.spec)})
+	}
+	atoms := []resource.Atom{"route 254 10.65.0.0/24 0", "route 254 10.66.0.0/24 0", "policy_route 101 10.77.0.0/16 0", "policy_route 102 10.77.0.0/16 0",
+		"policy_route rule 1000 101 10.0.1.1/32 all", "policy_route rule 1000 102 10.0.2.1/32 all"}
+	owned := map[resource.Atom]resource.Owned{}
+	snap := &facts.Snapshot{Management: facts.Management{Client: netip.MustParseAddr("192.0.2.9"), Server: netip.MustParseAddr("192.0.2.1")}}
+	for i, to := range []string{"10.65.0.0/24", "10.66.0.0/24", "10.77.0.0/16", "10.77.0.0/16"} {
+		snap.Routes = append(snap.Routes, host.Route{Table: []int{254, 254, 101, 102}[i], Dst: netip.MustParsePrefix(to), Via: netip.MustParseAddr("10.0.0.2")})
+	}
+	for i, from := range []string{"10.0.1.1/32", "10.0.2.1/32"} {
+		snap.Rules = append(snap.Rules, host.Rule{Priority: 1000, Table: 101 + i, From: netip.MustParsePrefix(from)})
+	}
+	for _, a := range atoms {
+		kind, _ := Kinds().Lookup(a.Kind())
+		c, _, err := kind.Undo(snap, a, "")
+		if err != nil || c.From == "" {
+			t.Fatalf("%s: %+v, %v", a, c, err)
+		}
+		owned[a] = resource.Owned{Ours: c.From}
+	}
+	for name, c := range map[string]struct {
+		declared []resource.Resource
+		want     []string
+	}{
+		"declared, destroy": {declared, []string{"policy_route.rail1: policy_route 101 10.77.0.0/16 0, policy_route rule 1000 101 10.0.1.1/32 all",
+			"policy_route.rail2: policy_route 102 10.77.0.0/16 0, policy_route rule 1000 102 10.0.2.1/32 all", "route.rail1: route 254 10.65.0.0/24 0", "route.rail2: route 254 10.66.0.0/24 0"}},
+		"removed": {nil, []string{"policy_route.101: policy_route 101 10.77.0.0/16 0, policy_route rule 1000 101 10.0.1.1/32 all",
+			"policy_route.102: policy_route 102 10.77.0.0/16 0, policy_route rule 1000 102 10.0.2.1/32 all", "route.10.65.0.0/24: route 254 10.65.0.0/24 0", "route.10.66.0.0/24: route 254 10.66.0.0/24 0"}},
+	} {
+		h := planner.Make("f", Kinds(), []planner.HostInput{{Name: "a", Snapshot: snap, Declared: c.declared, Records: []resource.Record{{Fabric: "f", Atoms: owned}}}}).Hosts[0]
+		var got []string
+		for _, a := range h.Actions {
+			var of []string
+			for _, ch := range a.Changes {
+				of = append(of, string(ch.Atom))
+			}
+			got = append(got, a.Resource.Addr.Kind+"."+a.Resource.Addr.Name+": "+strings.Join(of, ", "))
+		}
+		if !slices.Equal(got, c.want) || len(h.Problems) > 0 {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, h.Problems, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
 }

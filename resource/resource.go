@@ -237,8 +237,8 @@ type Provider[S, T any] interface {
 // milliseconds, and writes files; a NIC takes some seconds to start, and to detect duplicate addresses.
 const Patience = 30 * time.Second
 
-// Titled names things as the files do, if atoms name them in another way.
-type Titled interface{ Title(thing string) string }
+// Titled names what an atom belongs to as the files do, if atoms name it in another way.
+type Titled interface{ Title(a Atom) string }
 
 // Slow is a kind whose actions wait for programs of the host, such as a network manager. After its Patience, an action
 // counts as stuck. Patience does not apply to the stack stage: installations are watched for progress.
@@ -326,7 +326,7 @@ type Kind struct {
 	// Whole returns an error unless the snapshot holds the kind's part; nil if the kind has none.
 	Whole func(snap *facts.Snapshot) error
 
-	Title func(thing string) string // nil if things have the names of the files
+	Title func(Atom) string // nil if things have the names of the files
 
 	Import func(ctx context.Context, r host.Reader, d *Draft) error // that of Importer; nil if the kind finds nothing by itself
 

@@ -40,7 +40,7 @@ func (got *KeyStatus) Absent() bool { return got.Public == "" }
 func (keys) Stage() string { return resource.StageKeys }
 
 // Title names a mesh as the files do.
-func (keys) Title(thing string) string { return title(thing) }
+func (keys) Title(a resource.Atom) string { return title(a.Thing()) }
 
 func title(thing string) string { _, mesh, _ := strings.Cut(thing, "/"); return mesh }
 
@@ -162,7 +162,7 @@ func (got *Status) Absent() bool {
 func (entries) Stage() string { return resource.StagePersist }
 
 // Title names a mesh as the files do.
-func (entries) Title(thing string) string { return title(thing) }
+func (entries) Title(a resource.Atom) string { return title(a.Thing()) }
 
 // Part is what both kinds read.
 func (entries) Part() facts.AnyPart { return part }

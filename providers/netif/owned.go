@@ -89,7 +89,7 @@ func (p sysctl) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource
 }
 
 // Title returns the key as sysctl(8) prints it; the atom has its path.
-func (sysctl) Title(path string) string { return sysctlName(path) }
+func (sysctl) Title(a resource.Atom) string { return sysctlName(a.Thing()) }
 
 // ApplyUndo writes the key.
 func (sysctl) ApplyUndo(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
@@ -169,6 +169,12 @@ func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) 
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
 
+// Title returns the destination: all routes of the kind are in one table.
+func (mainRoute) Title(a resource.Atom) string {
+	dst, _, _ := strings.Cut(a.Value(), " ")
+	return dst
+}
+
 // DeviceOf names the device that the route leads over; "" if it has several or is absent.
 func (mainRoute) DeviceOf(snap *facts.Snapshot, a resource.Atom) string {
 	return routeDevice(snap, KindRoute, a)
@@ -211,6 +217,14 @@ func findRule(snap *facts.Snapshot, a resource.Atom) *host.Rule {
 		}
 	}
 	return nil
+}
+
+// Title returns the table, which a rule and its routes have in common.
+func (policyRoute) Title(a resource.Atom) string {
+	if words := strings.Fields(a.Value()); a.Thing() == "rule" && len(words) > 1 {
+		return words[1]
+	}
+	return a.Thing()
 }
 
 // DeviceOf names the device that the route leads over, or that has the address which the rule is for; "" if there is none.
