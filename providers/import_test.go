@@ -91,6 +91,7 @@ func (h *running) Links(context.Context) ([]host.Link, error)   { return h.links
 func (h *running) Addrs(context.Context) ([]host.Addr, error)   { return h.addrs, nil }
 func (h *running) Routes(context.Context) ([]host.Route, error) { return h.routes, nil }
 func (h *running) Rules(context.Context) ([]host.Rule, error)   { return h.rules, nil }
+func (*running) Dump(context.Context, uint16) ([][]byte, error) { return nil, nil } // routes have nothing that a host.Route does not hold
 func (h *running) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return h.files.ReadFile(ctx, path)
 }
