@@ -28,6 +28,10 @@ func TestAPartIsSaidToBeOne(t *testing.T) {
 		s := Open(t.Context(), y.fabric, o)
 		Verify(t.Context(), s, VerifyOptions{Only: []validators.Check{validators.CheckLink}, Link: c.link}, y.heard)
 		s.Close()
+		note := "note: A link is checked only if both of its hosts are chosen, and other ends are at b: choose them, too."
+		if got := slices.Contains(y.heard.lines, note); got != (name == "a host") {
+			t.Errorf("%s: the reason is said: %v: %q", name, got, y.heard.lines)
+		}
 		if got := slices.Contains(y.heard.lines, "of a part"); got != c.part {
 			t.Errorf("%s: a part is %v: %q", name, got, y.heard.lines)
 		}

@@ -31,11 +31,29 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 	if ctx.Err() != nil {
 		return r.end(ending, errors.New("interrupted; the fabric was not verified"))
 	}
+	if others := s.otherEnds(o.Link); len(results) == 0 && len(others) > 0 {
+		e.Note("A link is checked only if both of its hosts are chosen, and other ends are at %s: choose them, too.", planner.Names(others))
+	}
 	if ending == Done && !slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Skip }) {
 		ending = CheckFailed // nothing was verified, and not because of unreachable hosts
 	}
 	r.Results, r.After = results, s.Facts()
 	return r.end(ending, nil)
+}
+
+// otherEnds returns the excluded hosts at the other ends of the chosen hosts' links. link may narrow them; "" for all.
+func (s *Session) otherEnds(link string) (out []string) {
+	for _, p := range s.Fabric.Paths() {
+		if link != "" && p.Name != link && (p.Network == nil || p.Network.Name != link) {
+			continue
+		}
+		for i, end := range p.Endpoints {
+			if s.Excluded(end.Host) && !s.Excluded(p.Endpoints[1-i].Host) && !slices.Contains(out, end.Host) {
+				out = append(out, end.Host)
+			}
+		}
+	}
+	return out
 }
 
 // omitsPath says why the path is not as declared: the latest proposed plan left it out.

@@ -38,7 +38,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 		res.Found = "as derived"
 		return []Result{res}
 	}
-	report := explain.Explain(at, found.Text, f, by)
+	report := explain.OfHost(h, found.Text, f, by)
 	said, more := 0, report.More
 	for _, finding := range report.Findings {
 		switch {

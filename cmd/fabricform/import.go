@@ -418,17 +418,18 @@ func deriveNCCL(f *fabric.Fabric, in *draft.Input, snaps map[string]*facts.Snaps
 		for _, name := range slices.Sorted(maps.Keys(n.Env)) {
 			fmt.Fprintf(&conf, "%s=%s\n", name, n.Env[name])
 		}
-		for _, finding := range explain.Explain("nccl.conf", conf.String(), f, fabric.Invocation{}).Findings {
-			if finding.Severity < env.Note && !said[finding.Wrong] {
-				said[finding.Wrong] = true
-				in.NCCL = append(in.NCCL, strings.TrimSpace(finding.Summary+": "+finding.Wrong+" "+finding.Instead))
-			}
-		}
 		h := bare.Host(in.Hosts[i].Name)
 		derived, _ := nccl.Derive(&bare, h, nccl.AfterApply(h, snaps[in.Hosts[i].Asked]))
 		for _, s := range derived {
 			if n.Env[s.Name] == s.Value && n.Write == nil {
 				delete(n.Env, s.Name)
+			}
+		}
+		for _, finding := range explain.OfHost(f.Host(in.Hosts[i].Name), conf.String(), f, fabric.Invocation{}).Findings {
+			_, stays := n.Env[finding.Name]
+			if (finding.Severity < env.Note || stays) && !said[finding.Wrong] { // what is derived needs no note
+				said[finding.Wrong] = true
+				in.NCCL = append(in.NCCL, strings.TrimSpace(finding.Summary+": "+finding.Wrong+" "+finding.Instead))
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/cabling"
 	"github.com/fabricform/fabricform/draft"
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -136,6 +137,17 @@ func TestWhatIsLeftOutIsNamedForPeople(t *testing.T) {
 		if got := leftOut(key); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestWhatExplainSaysOfNCCLIsAComment: notes, too, of what the files declare.
+func TestWhatExplainSaysOfNCCLIsAComment(t *testing.T) {
+	no := false
+	f := &fabric.Fabric{Hosts: []*fabric.Host{{Name: "a"}}}
+	in := draft.Input{Hosts: []draft.Host{{Name: "a", Asked: "a", Model: &fabric.Host{NCCL: fabric.NCCL{Write: &no, Env: map[string]string{"NCCL_IB_HCA": "mlx5", "NCCL_DEBUG": "WARN"}}}}}}
+	deriveNCCL(f, &in, map[string]*facts.Snapshot{"a": {}})
+	if len(in.NCCL) != 1 || !strings.HasPrefix(in.NCCL[0], "Prefix match: ") {
+		t.Errorf("%q", in.NCCL)
 	}
 }
 

@@ -162,7 +162,8 @@ var plugins = []struct{ prefix, reader string }{
 
 // MayRead reports whether NCCL or one of its plugins may read a variable of that name, also if it is misspelt.
 func MayRead(name string) bool {
-	return Lookup(name) != nil || strings.HasPrefix(name, "NCCL_") || Nearest(name, Names()) != ""
+	plugin := slices.ContainsFunc(plugins, func(p struct{ prefix, reader string }) bool { return strings.HasPrefix(name, p.prefix) })
+	return Lookup(name) != nil || plugin || Nearest(name, Names()) != ""
 }
 
 // unknown returns the finding for a name that is not in the table.

@@ -91,7 +91,7 @@ func (r *reading) against(all []setting) {
 	if !has {
 		line = hca.line // the variable is missing: report it at the line that chooses the devices
 	}
-	for _, h := range r.fabric.Hosts {
+	for _, h := range r.hosts {
 		why := nccl.OneRail(r.fabric, h)
 		if why == "" || !has && !hasHCA || has && env.ParseNumber(cross.value).Value == 0 {
 			continue
@@ -99,7 +99,7 @@ func (r *reading) against(all []setting) {
 		r.add(line, env.Finding{Severity: env.Warning, Name: "NCCL_CROSS_NIC", Summary: "Traffic may cross rails", Wrong: "NCCL_CROSS_NIC is not 0, but the fabric has several rails: " + why + ".", Costs: "NCCL may send to a NIC that no cable reaches.", Instead: "Set NCCL_CROSS_NIC=0."})
 		break
 	}
-	for _, h := range r.fabric.Hosts {
+	for _, h := range r.hosts {
 		for _, n := range r.fabric.ForCollectives(h) {
 			r.class(all, n)
 		}
@@ -126,7 +126,7 @@ func (r *reading) class(all []setting, n *fabric.NIC) {
 
 // training returns the hosts that take part in collectives, and their NICs for it.
 func (r *reading) training() (hosts []*fabric.Host, nics [][]*fabric.NIC) {
-	for _, h := range r.fabric.Hosts {
+	for _, h := range r.hosts {
 		if n := r.fabric.ForCollectives(h); len(n) > 0 {
 			hosts, nics = append(hosts, h), append(nics, n)
 		}
@@ -151,7 +151,11 @@ func (r *reading) interfaces(s setting) {
 	case with && len(without) > 0:
 		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Not on every host", Wrong: fmt.Sprintf("%s = %q matches no declared NIC on %s.", s.name, shorten(s.value), some("host", without)), Costs: "Ranks on it do not start, or bootstrap over another network.", Instead: derive})
 	case len(without) > 0:
-		r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Not a NIC of the fabric", Wrong: fmt.Sprintf("%s = %q matches no NIC that the fabric declares.", s.name, shorten(s.value)), Costs: "NCCL bootstraps over that interface and, with sockets, sends all data over it.", Instead: derive})
+		where := "that the fabric declares"
+		if len(r.hosts) == 1 { // others may have one
+			where = "of " + some("host", without)
+		}
+		r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Not a NIC of the fabric", Wrong: fmt.Sprintf("%s = %q matches no NIC %s.", s.name, shorten(s.value), where), Costs: "NCCL bootstraps over that interface and, with sockets, sends all data over it.", Instead: derive})
 	}
 }
 

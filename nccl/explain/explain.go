@@ -46,6 +46,7 @@ const maxFindings = 1000
 // reading is the state while a file is read.
 type reading struct {
 	fabric  *fabric.Fabric  // nil: no fabric was given
+	hosts   []*fabric.Host  // those that may read the file
 	hidden  map[string]bool // the variables whose values are sensitive
 	out     []Finding
 	said    map[string]bool
@@ -97,7 +98,19 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 // Explain reads a file. The name helps to tell its kind: only a name that ends in .conf is certainly an nccl.conf. f may
 // be nil; by is how the operator named it.
 func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanation {
-	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}, seen: map[class]int{}, classes: make([]class, strings.Count(text, "\n")+2)}
+	if f == nil {
+		return explain(name, text, nil, nil, by)
+	}
+	return explain(name, text, f, f.Hosts, by)
+}
+
+// OfHost reads the nccl.conf of a host of the fabric, which no other host reads.
+func OfHost(h *fabric.Host, text string, f *fabric.Fabric, by fabric.Invocation) Explanation {
+	return explain(fabric.NCCLConf, text, f, []*fabric.Host{h}, by)
+}
+
+func explain(name, text string, f *fabric.Fabric, hosts []*fabric.Host, by fabric.Invocation) Explanation {
+	r := &reading{fabric: f, hosts: hosts, said: map[string]bool{}, unknown: map[string]bool{}, seen: map[class]int{}, classes: make([]class, strings.Count(text, "\n")+2)}
 	if f != nil {
 		r.hidden = f.SensitiveNCCL()
 	}

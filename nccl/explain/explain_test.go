@@ -253,6 +253,22 @@ func TestTheFabricIsHeldAgainst(t *testing.T) {
 	}
 }
 
+// TestTheFileOfAHostIsHeldAgainstItsOwnNICs: a host with fewer of them uses all that it has, also where it is not the first.
+func TestTheFileOfAHostIsHeldAgainstItsOwnNICs(t *testing.T) {
+	f := load(t, "roce-pair")
+	const text = "NCCL_IB_HCA==mlx5_0,mlx5_1\nNCCL_CROSS_NIC=0\n"
+	f.Hosts[0].NICs[0].Match.RDMA = "other_0"
+	for i, wrong := range []bool{true, false} {
+		if r := OfHost(f.Hosts[i], text, f, fabric.Invocation{}); strings.Contains(asText(r), "A rail is missing") != wrong {
+			t.Errorf("%s: %s", f.Hosts[i].Name, asText(r))
+		}
+	}
+	f.Hosts[1].NICs[0].Netdev, f.Hosts[1].NICs[1].Netdev = "other0", "other1"
+	if r := OfHost(f.Hosts[1], text+"NCCL_SOCKET_IFNAME==ens19f0np0\n", f, fabric.Invocation{}); !strings.Contains(asText(r), "matches no NIC of host "+f.Hosts[1].Name+".") {
+		t.Error(asText(r))
+	}
+}
+
 // TestTheClassIsHeldAgainst the fabric's, whose map says which priority a traffic class is.
 func TestTheClassIsHeldAgainst(t *testing.T) {
 	f := load(t, "roce-pair")

@@ -39,6 +39,8 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		case !found || strings.HasPrefix(line, "#") || hidden || again:
 		case !variable.MatchString(name):
 			d.Leave("", fmt.Sprintf("line %d of %s: NCCL takes %q for the whole name of a variable, so that the line has no effect: write NAME=VALUE", number, fabric.NCCLConf, name))
+		case !ours && !env.MayRead(name) && strings.HasPrefix(name, "NCCL_"):
+			d.Leave("", fmt.Sprintf("%s in %s: no NCCL up to %s reads it; declare it if a newer one or a plugin does", name, fabric.NCCLConf, env.Newest))
 		case !ours && !env.MayRead(name):
 			d.Leave("", fmt.Sprintf("%s in %s: NCCL does not read it, so that no file of a fabric needs its value", name, fabric.NCCLConf))
 		default:

@@ -33,7 +33,7 @@ func (conf) Stat(context.Context, string) (host.FileStat, error) {
 // TestNCCLConfIsImportedAsNCCLReadsIt: without sensitive values, without lines that set nothing, and of two lines the first.
 func TestNCCLConfIsImportedAsNCCLReadsIt(t *testing.T) {
 	const foreign = "# NCCL_ALGO=Ring\nNCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\nNCCL_NET=\nNCCL_NET=IB\nexport NCCL_IB_TC=106\nNCCL_IB_HCA==mlx5_0:1\n  NCCL_PROTO=LL\n\nno setting\n"
-	const program = "HF_TOKEN=hunter2\nNCCL_DEBUG=INFO\nNCLL_ALGO=Ring\nMASTER_PORT=1\n"
+	const program = "HF_TOKEN=hunter2\nNCCL_DEBUG=INFO\nNCLL_ALGO=Ring\nMASTER_PORT=1\nNCCL_FOO=hunter2\nNCCL_UCX_TLS=rc\n"
 	const secret = facts.SensitiveMark + "NCCL_TOKEN salt\nNCCL_TOKEN=hunter2\nNCCL_DEBUG=INFO\n"
 	for text, c := range map[string]struct {
 		env   map[string]string
@@ -42,7 +42,7 @@ func TestNCCLConfIsImportedAsNCCLReadsIt(t *testing.T) {
 	}{
 		"":                              {nil, nil, true},
 		foreign:                         {map[string]string{"NCCL_DEBUG": "INFO", "NCCL_NET": "", "NCCL_IB_HCA": "=mlx5_0:1"}, []string{`line 6 of /etc/nccl.conf: NCCL takes "export NCCL_IB_TC" for`, `line 8 of /etc/nccl.conf: NCCL takes "  NCCL_PROTO" for`}, false},
-		program:                         {map[string]string{"NCCL_DEBUG": "INFO", "NCLL_ALGO": "Ring"}, []string{"HF_TOKEN in /etc/nccl.conf: NCCL does not read it", "MASTER_PORT in"}, false},
+		program:                         {map[string]string{"NCCL_DEBUG": "INFO", "NCLL_ALGO": "Ring", "NCCL_UCX_TLS": "rc"}, []string{"HF_TOKEN in /etc/nccl.conf: NCCL does not read it", "MASTER_PORT in", "NCCL_FOO in /etc/nccl.conf: no NCCL up to 2."}, false},
 		secret:                          {map[string]string{"NCCL_DEBUG": "INFO"}, []string{"NCCL variable NCCL_TOKEN: its value is sensitive"}, false},
 		mark("f") + "NCCL_DEBUG=INFO\n": {map[string]string{"NCCL_DEBUG": "INFO"}, nil, true},
 	} {
