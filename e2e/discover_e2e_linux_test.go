@@ -227,7 +227,7 @@ func TestDiscoverRaisesPortsAndSetsThemDown(t *testing.T) {
 	now := func() string {
 		text := ""
 		for _, host := range []string{"a", "b"} {
-			text += inside(t, state, fabric, host, "sh", "-c", "for d in eth1 eth2; do ip -d link show $d | sed 's/ qdisc [a-z]*//'; ip addr show $d | sed 's/ qdisc [a-z]*//'; cat /proc/sys/net/ipv6/conf/$d/addr_gen_mode; done; ip route; ip rule; ls /var/lib/fabricform 2>/dev/null | grep json || true")
+			text += inside(t, state, fabric, host, "sh", "-c", "for d in eth1 eth2; do ip -d link show $d | sed 's/ qdisc [a-z]*//'; ip addr show $d | sed 's/ qdisc [a-z]*//; s/ tentative//'; cat /proc/sys/net/ipv6/conf/$d/addr_gen_mode; done; ip route; ip rule; ls /var/lib/fabricform 2>/dev/null | grep json || true")
 		}
 		return text
 	}
