@@ -50,6 +50,32 @@ host "node2" {
 }
 `
 
+// slurmGuestRDMA adds Soft-RoCE to their cable. By Slurm, its ends are changed one after the other.
+const slurmGuestRDMA = `fabric "way-back" {}
+slurm { wave = 2 }
+host "node1" {
+  nic "rail0" {
+    netdev = "eth1"
+    mtu    = 9000
+  }
+  rxe "rxe0" { nic = nic.rail0 }
+}
+host "node2" {
+  nic "rail0" {
+    netdev = "eth1"
+    mtu    = 9000
+  }
+  rxe "rxe0" { nic = nic.rail0 }
+}
+link "rail0" {
+  endpoints = [host.node1.nic.rail0, host.node2.nic.rail0]
+  subnet    = "10.50.0.0/24"
+}
+validate {
+  verbs { tests = ["send_lat", "write_bw"] }
+}
+`
+
 // slurmGuest makes a guest a node of Slurm, as Debian's packages and systemd run it; $1 is its number, and $2 munge's key. slurmd tracks
 // processes by control groups, of version 2: trixie's kernel and systemd have no other one.
 const slurmGuest = `set -eu
@@ -196,5 +222,18 @@ sed -n 's/.*"deadline_ns": *\([0-9]*\).*/\1/p' $f; ip -o -4 addr show dev eth1 |
 		c.on(t, "node1", "", `pkill -CONT -f "^fabricform [a]pply"; until [ -e /run/code ]; do sleep 0.1; done; cat /run/apply.log; [ "$(cat /run/code)" = 0 ]`)
 		c.idle(t)
 		c.on(t, "node1", "", "fabricform plan -detailed-exitcode /root/f.hcl")
+	})
+	t.Run("RDMA is measured inside an allocation", func(t *testing.T) {
+		c.on(t, "node1", slurmGuestRDMA, "cat > /root/f.hcl")
+		c.on(t, "node1", "", "fabricform apply -auto-approve -no-verify /root/f.hcl")
+		said := c.on(t, "node1", "", `fabricform verify -only verbs /root/f.hcl & p=$!
+while kill -0 $p 2>/dev/null; do squeue -h -n fabricform -o "nodes %D, shared: %h"; sleep 1; done | sort -u
+wait $p`)
+		for _, want := range []string{"send_lat 2 B", "write_bw 64 KiB", "nodes 2, shared: NO"} { // two nodes that nobody shares
+			if !strings.Contains(said, want) {
+				t.Errorf("%q is missing", want)
+			}
+		}
+		c.idle(t)
 	})
 }
