@@ -226,9 +226,13 @@ sed -n 's/.*"deadline_ns": *\([0-9]*\).*/\1/p' $f; ip -o -4 addr show dev eth1 |
 	t.Run("RDMA is measured inside an allocation", func(t *testing.T) {
 		c.on(t, "node1", slurmGuestRDMA, "cat > /root/f.hcl")
 		c.on(t, "node1", "", "fabricform apply -auto-approve -no-verify /root/f.hcl")
-		said := c.on(t, "node1", "", `fabricform verify -only verbs /root/f.hcl & p=$!
-while kill -0 $p 2>/dev/null; do squeue -h -n fabricform -o "nodes %D, shared: %h"; sleep 1; done | sort -u
-wait $p`)
+		said := c.on(t, "node1", "", `for run in 1 2 3; do # a busy machine loses packets of Soft-RoCE
+	fabricform verify -only verbs /root/f.hcl & p=$!
+	while kill -0 $p 2>/dev/null; do squeue -h -n fabricform -o "nodes %D, shared: %h"; sleep 1; done | sort -u
+	code=0; wait $p || code=$?
+	[ $code = 3 ] || break
+done
+exit $code`)
 		for _, want := range []string{"send_lat 2 B", "write_bw 64 KiB", "nodes 2, shared: NO"} { // two nodes that nobody shares
 			if !strings.Contains(said, want) {
 				t.Errorf("%q is missing", want)
