@@ -255,8 +255,11 @@ func (r *run) notePending() {
 
 // approve asks for approval of the plan. The error says why it must not be applied.
 func (r *run) approve(p *planner.Plan) error {
-	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 && p.RollsBack == "" && !(p.Destroy && p.Forgets()) {
+	if err := disruptive(p, r.o.Allowed); err != nil {
 		return err
+	}
+	if p.Changes() == 0 && p.RollsBack == "" && (!p.Destroy || !p.Forgets()) {
+		return nil
 	}
 	return r.e.Approve(p, r.s.giveBack)
 }
