@@ -104,7 +104,7 @@ func TestPlansAsData(t *testing.T) {
 		if strings.Contains(a.out, "a.") || strings.Contains(a.out, "vanished") || strings.Contains(a.out, "was removed from the files") {
 			t.Error("a is spoken of")
 		}
-		try(t, state, "plan", "-lab", "-exclude", "z*", fabric).want(t, 1, `"z*" names no host`)
+		try(t, state, "plan", "-lab", "-exclude", "z*", fabric).want(t, 1, `"z*" names none of the hosts`)
 	})
 }
 
