@@ -44,7 +44,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestTheLastVerdictIsRoots: a file that somebody else could have written, or that is none, is no verdict, and none is waited for.
+// TestTheLastVerdictIsRoots: a verdict is read only from a regular file of root that nobody else can write. Other files, such as a FIFO, are ignored
+// at once.
 func TestTheLastVerdictIsRoots(t *testing.T) {
 	const good = `{"state":"healthy","compared":2}`
 	write := func(text string, mode os.FileMode) func(path string) error {
