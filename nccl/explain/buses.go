@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -20,9 +18,9 @@ type buses struct {
 }
 
 var (
-	linksOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(GPU \d+): .*\(UUID: `) })
-	oneLink = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s+Link \d+: (<inactive>|[\d.]+ GB/s)\s*$`) })
-	lanes   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`LnkSta:.*Width x(\d+) \(downgraded\)`) })
+	linksOf = pattern{text: `^(GPU \d+): .*\(UUID: `}
+	oneLink = pattern{text: `^\s+Link \d+: (<inactive>|[\d.]+ GB/s)\s*$`}
+	lanes   = pattern{text: `LnkSta:.*Width x(\d+) \(downgraded\)`}
 )
 
 // line reads a line of these programs.
@@ -30,14 +28,14 @@ func (b *buses) line(number int, line string) bool {
 	if len(line) > maxText {
 		return false
 	}
-	if at := linksOf().FindStringSubmatch(line); at != nil {
+	if at := linksOf.re().FindStringSubmatch(line); at != nil {
 		b.gpu, b.name, b.up, b.off = number, at[1], false, 0
 		if strings.Contains(line, "H100 NVL") || strings.Contains(line, "H200 NVL") || strings.Contains(line, "PCIe") || strings.Contains(line, "PCIE") {
 			b.gpu = 0 // a card with bridges, of whose links some are always off
 		}
 		return false // other options of nvidia-smi print it, too
 	}
-	if strings.Contains(line, "LnkSta:") && lanes().MatchString(line) {
+	if strings.Contains(line, "LnkSta:") && lanes.re().MatchString(line) {
 		if b.narrow == 0 {
 			b.narrow = number
 		}
@@ -45,7 +43,7 @@ func (b *buses) line(number int, line string) bool {
 	}
 	at := []string(nil)
 	if b.gpu > 0 && strings.Contains(line, "Link ") {
-		at = oneLink().FindStringSubmatch(line)
+		at = oneLink.re().FindStringSubmatch(line)
 	}
 	if at == nil {
 		return false

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -99,12 +97,12 @@ func isWrapper(name string) bool {
 }
 
 // runTogether is an option with a value whose end is the next option.
-var runTogether = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][\w-]*=[\w.:/@-]*?[^-](--[a-z][\w-]+=)`) })
+var runTogether = pattern{text: `^--[a-z][\w-]*=[\w.:/@-]*?[^-](--[a-z][\w-]+=)`}
 
 func (s *script) command(c command) {
 	s.inner(c)
 	for _, w := range c.words {
-		if at := runTogether().FindStringSubmatch(w.text); at != nil {
+		if at := runTogether.re().FindStringSubmatch(w.text); at != nil {
 			s.say(w.line, env.Error, "A blank is missing between two options", fmt.Sprintf("%s: %s… is a part of the value before it.", shorten(w.text), at[1]), "The program does not get the second option, and the first with a wrong value.", "Write a blank before "+at[1]+"….")
 		}
 	}
@@ -305,9 +303,7 @@ func (s *script) mca(name, value word, fleet bool) {
 }
 
 // ofHosts is a heading above what is for one of several hosts.
-var ofHosts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:\b|_)(?:node|host|machine|server|worker|head|master|slave)s?[ _-]?\d*\b|节点|机器|主机|服务器`)
-})
+var ofHosts = pattern{text: `(?i)(?:\b|_)(?:node|host|machine|server|worker|head|master|slave)s?[ _-]?\d*\b|节点|机器|主机|服务器`}
 
 // breaks returns the lines that set nothing and after which another host's terminal may follow: in a paste a heading, a command or
 // prose, in a script a heading that names a host.
@@ -316,7 +312,7 @@ func breaks(text string, pasted bool) (out []int) {
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)
-		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) && (pasted || len(strings.Fields(line)) < 8 && ofHosts().MatchString(line)) {
+		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) && (pasted || len(strings.Fields(line)) < 8 && ofHosts.re().MatchString(line)) {
 			out = append(out, number)
 		}
 	}
@@ -324,19 +320,19 @@ func breaks(text string, pasted bool) (out []int) {
 }
 
 // promptOf is the prompt of a shell, with the host's name.
-var promptOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\W*\w[\w.-]*@([\w.-]+)[^#$]{0,80}[#$] `) })
+var promptOf = pattern{text: `^\W*\w[\w.-]*@([\w.-]+)[^#$]{0,80}[#$] `}
 
 // namingHosts returns the lines at which another host's commands may begin: a heading that names one, and a prompt of another host.
 func namingHosts(text string) (out []int) {
 	number, host := 0, ""
 	for line := range strings.Lines(text) {
 		number++
-		if at := promptOf().FindStringSubmatch(line); at != nil {
+		if at := promptOf.re().FindStringSubmatch(line); at != nil {
 			if at[1] != host {
 				out = append(out, number)
 			}
 			host = at[1]
-		} else if !strings.Contains(line, "ip a") && len(strings.Fields(line)) < 12 && ofHosts().MatchString(line) {
+		} else if !strings.Contains(line, "ip a") && len(strings.Fields(line)) < 12 && ofHosts.re().MatchString(line) {
 			out = append(out, number)
 		}
 	}

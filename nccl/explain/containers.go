@@ -3,10 +3,8 @@ package explain
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -75,27 +73,23 @@ func (s *script) singularity(c command) {
 }
 
 // requested is a resource of a device plugin in a manifest, with its name.
-var requested = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)(?:^|[{,])\s*['"]?[a-z0-9.-]+/([\w.-]+)['"]?: *['"]?\d+`)
-})
+var requested = pattern{text: `(?m)(?:^|[{,])\s*['"]?[a-z0-9.-]+/([\w.-]+)['"]?: *['"]?\d+`}
 
 // sharedRDMA is the resource of a plugin for RDMA devices, with NVIDIA's default prefix, and a number.
-var sharedRDMA = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*['"]?rdma/[\w.-]+['"]?: *['"]?[1-9]`) })
+var sharedRDMA = pattern{text: `(?m)^\s*['"]?rdma/[\w.-]+['"]?: *['"]?[1-9]`}
 
 // onlyGPUs reports whether a manifest requests no devices but GPUs.
 func onlyGPUs(text string) bool {
-	return !slices.ContainsFunc(requested().FindAllStringSubmatch(text, -1), func(at []string) bool { return at[1] != "gpu" })
+	return !slices.ContainsFunc(requested.re().FindAllStringSubmatch(text, -1), func(at []string) bool { return at[1] != "gpu" })
 }
 
 // lockedBytes is a limit of locked memory of less than 100 MB.
-var lockedBytes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--ulimit[= ]memlock=(\d{1,8})(?:[: ]|$)`) })
+var lockedBytes = pattern{text: `--ulimit[= ]memlock=(\d{1,8})(?:[: ]|$)`}
 
 // containers checks that containers for RDMA get what it needs. Whether a job is for RDMA, the variables say that it sets
 // for it: a container for one host alone needs none of this.
 // quotedBool is a boolean of a pod (k8s.io/api/core/v1: PodSpec, SecurityContext) that is written as a text.
-var quotedBool = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^\s*(?:- )?(hostNetwork|hostIPC|hostPID|shareProcessNamespace|privileged|allowPrivilegeEscalation|runAsNonRoot): *["'](?:true|false)["']`)
-})
+var quotedBool = pattern{text: `(?m)^\s*(?:- )?(hostNetwork|hostIPC|hostPID|shareProcessNamespace|privileged|allowPrivilegeEscalation|runAsNonRoot): *["'](?:true|false)["']`}
 
 // manifestAt returns the line where the first manifest begins: what notes say above it is not for its pods.
 func manifestAt(text string, kind Kind) int {
@@ -106,7 +100,7 @@ func manifestAt(text string, kind Kind) int {
 }
 
 func (s *script) containers(text string, kind Kind) {
-	if at := quotedBool().FindStringSubmatchIndex(text); at != nil && kind == Kubernetes {
+	if at := quotedBool.re().FindStringSubmatchIndex(text); at != nil && kind == Kubernetes {
 		s.say(1+strings.Count(text[:at[2]], "\n"), env.Error, "Text instead of a boolean", fmt.Sprintf("The value of %s is quoted.", text[at[2]:at[3]]), "Kubernetes accepts only true and false there, and rejects the manifest.", "Write it without quotes.")
 	}
 	disabled, from := false, manifestAt(text, kind)
@@ -119,7 +113,7 @@ func (s *script) containers(text string, kind Kind) {
 	})
 	if kind == Kubernetes && !disabled {
 		s.pods(text, rdma)
-		rdma = rdma || sharedRDMA().MatchString(text)
+		rdma = rdma || sharedRDMA.re().MatchString(text)
 	}
 	if !rdma || disabled {
 		return
@@ -129,7 +123,7 @@ func (s *script) containers(text string, kind Kind) {
 		if strings.Contains(all, "--privileged") {
 			continue // it has all devices, and CAP_IPC_LOCK, which no limit applies to (ib_umem_get in the kernel's umem.c)
 		}
-		if at := lockedBytes().FindStringSubmatch(all); at != nil && !strings.Contains(all, "IPC_LOCK") {
+		if at := lockedBytes.re().FindStringSubmatch(all); at != nil && !strings.Contains(all, "IPC_LOCK") {
 			s.say(c.line(), env.Error, "memlock is limited", fmt.Sprintf("--ulimit memlock=%s is a number of bytes.", at[1]), "RDMA cannot register memory: Couldn't allocate MR.", "Write --ulimit memlock=-1:-1.")
 		}
 		if !strings.Contains(all, "memlock") && !strings.Contains(all, "IPC_LOCK") {
@@ -159,44 +153,40 @@ func (s *script) pods(text string, rdma bool) {
 		return
 	}
 	plugin := !onlyGPUs(text)
-	at := hostPath().FindStringIndex(text)
-	switch several := podsOfHosts().MatchString(text); {
+	at := hostPath.re().FindStringIndex(text)
+	switch several := podsOfHosts.re().MatchString(text); {
 	case at != nil && !plugin:
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Error, "The container cannot open its RDMA devices", "A hostPath of /dev/infiniband shows the device files, but a container that is not privileged may not open them.", "NCCL silently falls back to sockets.", "Request the resource of an RDMA device plugin, without the hostPath, or make the container privileged.")
 	case at != nil:
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "All RDMA devices in the container", "A hostPath of /dev/infiniband shows the files of all devices, and the device plugin's resource allows the container some of them.", "Libraries find devices that they cannot open: some leave them out with a warning, and libfabric's EFA provider finds none at all.", "Remove the hostPath: the plugin mounts the container's own devices.")
-	case several && !rdma && gpus().MatchString(text) && !plugin && !strings.Contains(text, "hostNetwork: true") && !strings.Contains(text, "k8s.v1.cni.cncf.io/networks"):
+	case several && !rdma && gpus.re().MatchString(text) && !plugin && !strings.Contains(text, "hostNetwork: true") && !strings.Contains(text, "k8s.v1.cni.cncf.io/networks"):
 		s.say(0, env.Warning, "The pods have no RDMA device", "Pods of several hosts request GPUs, and no resource of a device plugin for RDMA.", "NCCL sends all data between pods over TCP, through the pod network: with fast GPUs that is the bottleneck.", "If the hosts have RDMA NICs, request the resource of their device plugin (and IPC_LOCK), or use hostNetwork and privileged.")
 	}
 }
 
 var (
-	hostPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`path: *["']?/dev/infiniband`) })
+	hostPath = pattern{text: `path: *["']?/dev/infiniband`}
 	// podsOfHosts is a resource of Kubernetes that starts pods on several hosts.
-	podsOfHosts = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^kind: *(MPIJob|PyTorchJob|TrainJob|TFJob|RayJob|RayCluster|JobSet|LeaderWorkerSet|PaddleJob)\b`)
-	})
+	podsOfHosts = pattern{text: `(?m)^kind: *(MPIJob|PyTorchJob|TrainJob|TFJob|RayJob|RayCluster|JobSet|LeaderWorkerSet|PaddleJob)\b`}
 )
 
 var (
 	// givenNetwork are words of a compose file or a manifest whose containers have the host's interfaces, or others than eth0.
-	givenNetwork = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`network_mode: *["']?[^b\s"']|hostNetwork: *["']?[^f\s"']|interface_name:|cni\.cncf\.io|multus|networking\.gke\.io|resourceClaims|\{\{`)
-	})
+	givenNetwork = pattern{text: `network_mode: *["']?[^b\s"']|hostNetwork: *["']?[^f\s"']|interface_name:|cni\.cncf\.io|multus|networking\.gke\.io|resourceClaims|\{\{`}
 	// ofHost is the name of a host's interface, which a network for containers does not give.
-	ofHost = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(en[opsx]\w*|ib[\dps]\w*|bond\d+)$`) })
+	ofHost = pattern{text: `^(en[opsx]\w*|ib[\dps]\w*|bond\d+)$`}
 )
 
 // ownNetwork reports containers and pods with a network of their own, in which several hosts or the host's interfaces are asked for.
 func (s *script) ownNetwork(text string, kind Kind) {
-	if kind != Compose && (kind != Kubernetes || !strings.Contains(text, "containers:")) || givenNetwork().MatchString(text) {
+	if kind != Compose && (kind != Kubernetes || !strings.Contains(text, "containers:")) || givenNetwork.re().MatchString(text) {
 		return
 	}
 	cure := map[Kind]string{Compose: "Add network_mode: host to the service.", Kubernetes: "Name the pod's own interface (=eth0), or give the pod hostNetwork: true, or the NIC through Multus."}[kind]
 	from := manifestAt(text, kind)
 	for _, v := range s.sets {
 		list := env.ParseList(v.value)
-		if v.line < from || (v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME") || v.dynamic || list.Exclude || len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return !ofHost().MatchString(e.Name) }) {
+		if v.line < from || (v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME") || v.dynamic || list.Exclude || len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return !ofHost.re().MatchString(e.Name) }) {
 			continue
 		}
 		s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Interface that the container does not have", Wrong: fmt.Sprintf("%s = %q is an interface of the host, and the container has a network of its own.", v.name, shorten(v.value)), Costs: "In the container there is eth0 alone: ranks fail with no socket interface found.", Instead: cure})

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -18,16 +17,12 @@ type counted struct {
 // packetLoss and badLinks match counters of mlx5 and bnxt_re in sysfs (counters, hw_counters), of rdma statistic, ethtool -S and perfquery.
 // Packets out of sequence are left out: with adaptive routing they are usual.
 var (
-	packetLoss = counterForm("local_ack_timeout_err", "packet_seq_err", "rx_discards_phy", `rx_prio\d_discards`, "port_xmit_discards",
-		"PortXmitDiscards", "to_retransmits", "seq_err_naks_rcvd")
-	badLinks = counterForm("link_error_recovery", "port_rcv_errors", "LinkErrorRecoveryCounter", "PortRcvErrors", "LocalLinkIntegrityErrors")
+	packetLoss = pattern{text: `\b(local_ack_timeout_err|packet_seq_err|rx_discards_phy|rx_prio\d_discards|port_xmit_discards|PortXmitDiscards|to_retransmits|seq_err_naks_rcvd)` + ofCounter}
+	badLinks   = pattern{text: `\b(link_error_recovery|port_rcv_errors|LinkErrorRecoveryCounter|PortRcvErrors|LocalLinkIntegrityErrors)` + ofCounter}
 )
 
-func counterForm(names ...string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)[:.=\s]+([1-9]\d*)\b`)
-	})
-}
+// ofCounter is what follows a counter's name: a value that is not 0.
+const ofCounter = `[:.=\s]+([1-9]\d*)\b`
 
 // read adds the counters of a line. It reports whether the line has one that is not 0.
 func (c *counted) read(number int, line string, form *regexp.Regexp) bool {
@@ -47,7 +42,7 @@ func (c *counted) read(number int, line string, form *regexp.Regexp) bool {
 func (t *tables) counter(number int, line string) bool {
 	marks := []string{"_err", "discards", "Discards", "Errors", "ecovery", "to_retransmits", "naks_rcvd"}
 	marked := slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(line, mark) })
-	return marked && len(line) < maxText && (t.lost.read(number, line, packetLoss()) || t.weak.read(number, line, badLinks()))
+	return marked && len(line) < maxText && (t.lost.read(number, line, packetLoss.re()) || t.weak.read(number, line, badLinks.re()))
 }
 
 // judgeCounters reports what the NICs have counted.

@@ -67,7 +67,7 @@ var knownCures = sync.OnceValue(func() []cure {
 })
 
 // inNumbers is a point in a number, which ends no sentence.
-var inNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d)\.\b`) })
+var inNumbers = pattern{text: `(\d)\.\b`}
 
 // sayings are expressions for what sentences say of settings that somebody tried.
 type sayings struct {
@@ -97,7 +97,7 @@ var said = sync.OnceValue(func() sayings {
 // cured reports what a cure shows that somebody says helps, and notes one that did not.
 func (s *script) cured(number int, line string) {
 	tell := said()
-	clauses := strings.FieldsFunc(inNumbers().ReplaceAllString(line, "$1·"), func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
+	clauses := strings.FieldsFunc(inNumbers.re().ReplaceAllString(line, "$1·"), func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
 	says := func(s string) bool {
 		return tell.helps.MatchString(s) && !tell.helpsNot.MatchString(tell.whenSet.ReplaceAllString(s, ""))
 	}

@@ -169,23 +169,23 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	if v, ok := find(s.sets, "NCCL_COLLNET_ENABLE"); ok && v.value == "1" {
 		tryFirst += fmt.Sprintf("Line %d asks for collectives in the network's switches (CollNet, SHARP): see first whether it runs without it, and whether sharp_am runs, has resources left and serves these ports (SHARP_COLL_LOG_LEVEL=3). ", v.line)
 	}
-	if translated().MatchString(text) {
+	if translated.re().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
-	if overlay().MatchString(text) {
+	if overlay.re().MatchString(text) {
 		tryFirst += "In an overlay network of Docker a container has two interfaces: that of the overlay, and one (docker_gwbridge) that other hosts do not reach. NCCL may take the wrong one, and RDMA does not go through either: give the containers the host's network (--network=host), or name the overlay's interface in NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME. "
 	}
-	if slurm().MatchString(text) {
+	if slurm.re().MatchString(text) {
 		tryFirst += "With Slurm, see that one task for each rank runs: the script that sbatch starts runs on the first host alone, and only srun in it starts a process for each task there (python without srun waits for ranks that nobody starts), with --ntasks-per-node equal to what the program expects (Lightning: devices=, and num_nodes= as in --nodes; torchrun: one task for each host). "
 	}
-	if name := virtual().FindString(text); name != "" {
+	if name := virtual.re().FindString(text); name != "" {
 		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
 	}
 	if s.job.nodes > 1 || s.fleet || hosts > 1 || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])
 		return
 	}
-	if unkillable().MatchString(text) {
+	if unkillable.re().MatchString(text) {
 		tryFirst += inDriver
 	}
 	why, try := "often direct access between GPUs does not work (ACS, the IOMMU, a virtual machine, the driver), or a rank stands elsewhere", tryHost
@@ -200,9 +200,7 @@ func (s *script) onlyTold(line, hosts int, text string) {
 }
 
 // timedOut is a sentence about a collective that ended by a timeout.
-var timedOut = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:nccl|collectives?)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`)
-})
+var timedOut = pattern{text: `(?i)\b(?:nccl|collectives?)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`}
 
 // timeoutTold reports a timeout that prose tells of, if nothing else was found. epoch is the line that tells of the end of an epoch.
 func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool) {
@@ -211,7 +209,7 @@ func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool)
 	}
 	number := 0
 	for line := range strings.Lines(text) {
-		if number++; skip(number) || anyOf(line, printers) || !timedOut().MatchString(line) || strings.Contains(line, "NCCL_TIMEOUT") || strings.Contains(line, "_timeout") {
+		if number++; skip(number) || anyOf(line, printers) || !timedOut.re().MatchString(line) || strings.Contains(line, "NCCL_TIMEOUT") || strings.Contains(line, "_timeout") {
 			continue
 		}
 		costs, instead := "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause.", "Read the logs of all ranks: the first that has another error, or that none wrote, is the reason. "+slowest
@@ -225,29 +223,19 @@ func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool)
 }
 
 // unkillable is a sentence that says that a process stays in spite of a signal.
-var unkillable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`)
-})
+var unkillable = pattern{text: `(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`}
 
 // overlay is what a text has about Docker's networks over several hosts.
-var overlay = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\boverlay[- ]network|\bdocker[_ ]gwbridge\b|\bdocker (?:swarm|overlay)\b`)
-})
+var overlay = pattern{text: `(?i)\boverlay[- ]network|\bdocker[_ ]gwbridge\b|\bdocker (?:swarm|overlay)\b`}
 
 // slurm is what a text has about Slurm.
-var slurm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:slurm|sbatch)\b`)
-})
+var slurm = pattern{text: `(?i)\b(?:slurm|sbatch)\b`}
 
 // translated is what a text has about addresses that no interface of the hosts has.
-var translated = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\bNAT\b|(?i:port[- ]forward|over the internet|through the internet|public ip)`)
-})
+var translated = pattern{text: `\bNAT\b|(?i:port[- ]forward|over the internet|through the internet|public ip)`}
 
 // virtual is the name of an interface of containers or virtual machines that NCCL does not leave out by itself.
-var virtual = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(?:veth|virbr|cni|flannel\.|lxcbr|podman)\d*`)
-})
+var virtual = pattern{text: `\b(?:veth|virbr|cni|flannel\.|lxcbr|podman)\d*`}
 
 // hangsToo are findings that already say why a job hangs.
 var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places", "Ranks of vLLM hang"}

@@ -6,11 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -67,14 +65,12 @@ func (j *job) starting(c command) {
 }
 
 // byEnvironment is a setting in front of a launcher that says which of several hosts it is for.
-var byEnvironment = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(NNODES|NODE_RANK|RANK|MASTER_ADDR|MASTER_PORT)=["']?([\w.:-]+)`)
-})
+var byEnvironment = pattern{text: `\b(NNODES|NODE_RANK|RANK|MASTER_ADDR|MASTER_PORT)=["']?([\w.:-]+)`}
 
 // startingBy reports whether a line is that of a launcher, and notes it, that says by settings in front of it for which of several hosts it is.
 func (j *job) startingBy(number int, line string) bool {
 	one, nodes := start{line: number}, ""
-	for _, at := range byEnvironment().FindAllStringSubmatch(line, maxFindings) {
+	for _, at := range byEnvironment.re().FindAllStringSubmatch(line, maxFindings) {
 		switch at[1] {
 		case "NNODES":
 			nodes = at[2]
@@ -360,62 +356,44 @@ func (j *job) meets(w word) {
 
 var (
 	// accelerated is a line of accelerate's configuration, also as accelerate env lists it.
-	accelerated = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *['"]?([\w.:@/-]+)`)
-	})
+	accelerated = pattern{text: `^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *['"]?([\w.:@/-]+)`}
 	// opened is a rule of a firewall for one port.
-	opened = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:ufw allow|--dport[ =]|--add-port[ =]|open(?:ed)? (?:the )?port) ?(\d+)(?:/tcp)?(?:[^\d:-]|$)`)
-	})
+	opened = pattern{text: `(?:ufw allow|--dport[ =]|--add-port[ =]|open(?:ed)? (?:the )?port) ?(\d+)(?:/tcp)?(?:[^\d:-]|$)`}
 )
 
 // ownName is a place to meet that is the name of the host itself.
-var ownName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("--(?:rdzv[_-]endpoint|master[_-]addr|main_process_ip)[= ]\"?(\\$\\(hostname(?: -[fsiI])?\\)|`hostname(?: -[fsiI])?`|\\$\\{?HOSTNAME\\}?)")
-})
+var ownName = pattern{text: "--(?:rdzv[_-]endpoint|master[_-]addr|main_process_ip)[= ]\"?(\\$\\(hostname(?: -[fsiI])?\\)|`hostname(?: -[fsiI])?`|\\$\\{?HOSTNAME\\}?)"}
 
 // ownPlace reports that each host meets the others at its own name. A batch script's own shell runs on one host alone.
 func (s *script) ownPlace(text string) {
 	if s.job.nodes < 2 || anyOf(text, []string{"srun", "sbatch", "SBATCH", "bsub", "qsub", "PBS", "mpirun", "ssh "}) {
 		return
 	}
-	if at := ownName().FindStringSubmatchIndex(text); at != nil {
+	if at := ownName.re().FindStringSubmatchIndex(text); at != nil {
 		s.say(strings.Count(text[:at[0]], "\n")+1, env.Warning, "Ranks meet at each host's own name", fmt.Sprintf("%s is another name on each of the %d hosts.", text[at[2]:at[3]], s.job.nodes), "It is right on the host of rank 0 alone: if the same line runs on the others, each waits for itself until the timeout.", "Give all hosts the name or the address of the host with rank 0.")
 	}
 }
 
 // ownAddress is a command that looks up the address of its host's own name.
-var ownAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[`(].*\\bhostname +(?:--ip-address|-i)\\b") })
+var ownAddress = pattern{text: "[`(].*\\bhostname +(?:--ip-address|-i)\\b"}
 
 // lowPort is a port of the rendezvous that only root can listen on.
-var lowPort = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:--master[_-]port[= ]|--main_process_port[= ]|\bMASTER_PORT=)["']?([1-9]\d{0,2})(?:["'\s]|$)`)
-})
+var lowPort = pattern{text: `(?:--master[_-]port[= ]|--main_process_port[= ]|\bMASTER_PORT=)["']?([1-9]\d{0,2})(?:["'\s]|$)`}
 
 // fallsBack is a computed address that becomes the host's own if the command for it fails.
-var fallsBack = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`)
-})
+var fallsBack = pattern{text: `^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`}
 
 // launchedFrom is a place to meet on the host of srun itself.
-var launchedFrom = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i:rdzv[-_]endpoint|rdzv_host|main_process_ip|master_?addr|master_?ip|head_\w*)[= "']+\$\{?SLURM_LAUNCH_NODE_IPADDR\b`)
-})
+var launchedFrom = pattern{text: `(?i:rdzv[-_]endpoint|rdzv_host|main_process_ip|master_?addr|master_?ip|head_\w*)[= "']+\$\{?SLURM_LAUNCH_NODE_IPADDR\b`}
 
 // rayAddress is the address of a host that ray start gets with a port, which it does not take.
-var rayAddress = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`)
-})
+var rayAddress = pattern{text: `\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`}
 
 // rayItself is a ray start that joins the cluster of its own host.
-var rayItself = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\bray start\b.*--address[= ]+["']?(?:localhost|127\.0\.0\.1):\d`)
-})
+var rayItself = pattern{text: `\bray start\b.*--address[= ]+["']?(?:localhost|127\.0\.0\.1):\d`}
 
 // fromPython is where ranks meet, as a program of Python sets it.
-var fromPython = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`)
-})
+var fromPython = pattern{text: `os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`}
 
 // jobs checks what the launchers, the variables and the rules of a firewall say together.
 func (s *script) jobs(text string, kind Kind) {
@@ -427,10 +405,10 @@ func (s *script) jobs(text string, kind Kind) {
 			s.mark(number, commandLine)
 			s.read.Commands++
 		}
-		if at := accelerated().FindStringSubmatch(line); at != nil {
+		if at := accelerated.re().FindStringSubmatch(line); at != nil {
 			j.accelerate(word{text: at[2], line: number}, at[1])
 		}
-		if at := fromPython().FindStringSubmatch(line); at != nil {
+		if at := fromPython.re().FindStringSubmatch(line); at != nil {
 			j.meets(word{text: at[1], line: number})
 		}
 	}
@@ -480,7 +458,7 @@ func (s *script) jobs(text string, kind Kind) {
 	sruns, hosts := 0, map[string]bool{}
 	for line := range strings.Lines(text) {
 		number++
-		if at := sequential().FindStringSubmatch(line); at != nil && !strings.HasSuffix(strings.TrimSpace(line), "&") && !hosts[at[1]+at[2]] && len(hosts) < maxFindings {
+		if at := sequential.re().FindStringSubmatch(line); at != nil && !strings.HasSuffix(strings.TrimSpace(line), "&") && !hosts[at[1]+at[2]] && len(hosts) < maxFindings {
 			if hosts[at[1]+at[2]] = true; sruns == 0 {
 				sruns = number
 			}
@@ -488,25 +466,25 @@ func (s *script) jobs(text string, kind Kind) {
 		if strings.Contains(line, "llamafactory-cli") && strings.Contains(line, "NNODES=") && strings.Contains(line, " RANK=") && !strings.Contains(line, "NODE_RANK=") {
 			s.say(number, env.Note, "RANK is not the number of the host", "LLaMA-Factory from 0.9.1 on reads NODE_RANK, and not RANK.", "Each host starts as the first one, and waits for the others until the timeout.", "Write NODE_RANK=0, NODE_RANK=1 and so on. Versions before 0.9.1 read RANK.")
 		}
-		if rayItself().MatchString(line) {
+		if rayItself.re().MatchString(line) {
 			s.say(number, env.Warning, "Ray joins the same host", "ray start --address names the host itself.", "It is right beside the head alone: another host finds no cluster there, or one of its own.", "Give the address of the host that ran ray start --head.")
 		}
-		if at := rayAddress().FindStringSubmatch(line); at != nil {
+		if at := rayAddress.re().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")
 		}
-		if ownAddress().MatchString(line) && j.nodes > 1 {
+		if ownAddress.re().MatchString(line) && j.nodes > 1 {
 			s.say(number, env.Warning, "The address may be a loopback one", "hostname --ip-address looks up the host's own name, which /etc/hosts of many hosts gives 127.0.1.1.", "Ranks on other hosts cannot connect to such an address, and wait until the timeout.", "Print the address. Use the name itself, as scontrol show hostnames gives it, or the address of an interface.")
 		}
-		if fallsBack().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
+		if fallsBack.re().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
 			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")
 		}
-		if launchedFrom().MatchString(line) && !strings.Contains(text, "#SBATCH") {
+		if launchedFrom.re().MatchString(line) && !strings.Contains(text, "#SBATCH") {
 			s.say(number, env.Warning, "Ranks may meet outside of the job", "SLURM_LAUNCH_NODE_IPADDR is the address of the host on which srun was started.", "In a script of sbatch that is the job's first host. With srun or salloc on a login node it is that one, where no rank listens: all wait until the timeout.", "Take the job's first host: $(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1).")
 		}
-		if at := lowPort().FindStringSubmatch(line); at != nil {
+		if at := lowPort.re().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Warning, "The port needs root", fmt.Sprintf("Port %s is for the rendezvous.", at[1]), "Ports below 1024 are for root alone, and belong to other services: without root, rank 0 cannot listen there, and the others wait or are refused.", "Use a free port from 1024 on, the same on all hosts (MASTER_PORT, --master_port).")
 		}
-		if at := opened().FindStringSubmatch(line); at != nil && slices.ContainsFunc(j.ports, func(w word) bool { return w.text == at[1] }) {
+		if at := opened.re().FindStringSubmatch(line); at != nil && slices.ContainsFunc(j.ports, func(w word) bool { return w.text == at[1] }) {
 			s.say(number, env.Warning, "One open port is not enough", fmt.Sprintf("Port %s is that of the rendezvous alone.", at[1]), "NCCL and Gloo connect ranks over other TCP ports, which the system chooses (net.ipv4.ip_local_port_range): with a firewall that is closed otherwise, ranks wait after the rendezvous.", "Allow all TCP between the hosts of the job, by their addresses.")
 		}
 	}
@@ -516,35 +494,27 @@ func (s *script) jobs(text string, kind Kind) {
 }
 
 // somePorts is a sentence by which only some ports are open.
-var somePorts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\bonly\b.{0,40}\bports?\b.{0,40}\b(?:open|opened|allowed|available|exposed|accessible|forwarded)\b|\b(?:open|opened|opens|allow|allowed|expose|exposed|forward)\b.{0,20}\bonly\b.{0,30}\bports?\b|\bonly (?:open|allow|expose|forward)\w*\b.{0,30}\bports?\b|\bexposed ports\b.{0,30}\blimited\b|\b(?:limited|restricted) (?:(?:set|number|range) of )?(?:open |exposed |tcp )*ports\b|只(?:开放|能用|有).{0,20}端口`)
-})
+var somePorts = pattern{text: `(?i)\bonly\b.{0,40}\bports?\b.{0,40}\b(?:open|opened|allowed|available|exposed|accessible|forwarded)\b|\b(?:open|opened|opens|allow|allowed|expose|exposed|forward)\b.{0,20}\bonly\b.{0,30}\bports?\b|\bonly (?:open|allow|expose|forward)\w*\b.{0,30}\bports?\b|\bexposed ports\b.{0,30}\blimited\b|\b(?:limited|restricted) (?:(?:set|number|range) of )?(?:open |exposed |tcp )*ports\b|只(?:开放|能用|有).{0,20}端口`}
 
 // ofTCP tells ports of TCP from those of NICs and switches.
-var ofTCP = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b\d{4,5}\b|firewall|\btcp\b|\bexposed\b|security group|防火墙`)
-})
+var ofTCP = pattern{text: `(?i)\b\d{4,5}\b|firewall|\btcp\b|\bexposed\b|security group|防火墙`}
 
 // otherNames is a question for interfaces that have other names on other hosts.
-var otherNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different)\b|\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different) (?:nodes?|hosts?|machines?|servers?)\b`)
-})
+var otherNames = pattern{text: `(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different)\b|\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different) (?:nodes?|hosts?|machines?|servers?)\b`}
 
 // oneSlot is a line of a hostfile of Open MPI or DeepSpeed with another word for its slots.
-var oneSlot = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*[A-Za-z0-9][\w.-]*\s+(slot|Slots?|SLOTS?|slots?\s+=|slots?:)\s*=?\s*\d+\s*$`)
-})
+var oneSlot = pattern{text: `^\s*[A-Za-z0-9][\w.-]*\s+(slot|Slots?|SLOTS?|slots?\s+=|slots?:)\s*=?\s*\d+\s*$`}
 
 // slotsTold reports such a line, if a launcher gets a hostfile.
 func (s *script) slotsTold(number int, line string) {
-	if at := oneSlot().FindStringSubmatch(line); at != nil && at[1] != "slots" {
+	if at := oneSlot.re().FindStringSubmatch(line); at != nil && at[1] != "slots" {
 		s.say(number, env.Warning, "Not the form of a hostfile", fmt.Sprintf("The line has %q.", shorten(strings.TrimSpace(line))), "Open MPI and DeepSpeed read HOST slots=N: with another word, mpirun stops or counts one process for the host.", "Write slots=N, without blanks around =.")
 	}
 }
 
 // namesTold answers a text that asks how to name interfaces that differ between hosts.
 func (s *script) namesTold(number int, line string) {
-	if otherNames().MatchString(line) && !strings.Contains(line, "IFNAME=") {
+	if otherNames.re().MatchString(line) && !strings.Contains(line, "IFNAME=") {
 		s.say(number, env.Note, "Interfaces with other names on other hosts", "The text speaks of NCCL_SOCKET_IFNAME for single hosts.", "Launchers mostly give all hosts one value; a shell's variables on a host reach the ranks only if they are started from that shell.",
 			"Give all hosts one list with the names of all (NCCL_SOCKET_IFNAME=eth0,eno1: each host takes those that it has) or a common beginning (en), or put the value into /etc/nccl.conf of each host. Gloo and MPI have variables of their own.")
 	}
@@ -552,7 +522,7 @@ func (s *script) namesTold(number int, line string) {
 
 // portsTold reports prose by which a firewall lets only some ports through: NCCL takes others.
 func (s *script) portsTold(number int, line string) {
-	if at := somePorts().FindString(line); at != "" && ofTCP().MatchString(line) && !strings.Contains(line, "?") {
+	if at := somePorts.re().FindString(line); at != "" && ofTCP.re().MatchString(line) && !strings.Contains(line, "?") {
 		s.say(number, env.Warning, "Some open ports are not enough", "The text says: "+quote(at)+".", "NCCL and Gloo connect ranks over TCP ports that the system chooses (net.ipv4.ip_local_port_range, mostly 32768 to 60999), and no variable of NCCL names them: connections to other ports fail or wait.",
 			"Allow all TCP between the hosts of the job. If that is not possible, give the system the open range on every host (in containers: in the container's network): sysctl -w net.ipv4.ip_local_port_range=\"FROM TO\", with several ports for each rank, and MASTER_PORT beside it.")
 	}
@@ -560,22 +530,14 @@ func (s *script) portsTold(number int, line string) {
 
 var (
 	// ownLauncher is a program that starts processes on the other hosts of a job.
-	ownLauncher = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(?:srun|mpirun|mpiexec|prun|prterun|orterun|ssh|pdsh|clush|parallel|deepspeed|horovodrun|ray|submitit|ibrun|jsrun|flux)\b|\$\{?(?:LAUNCHER|SRUN|MPIRUN|RUN_CMD|CMD)\b`)
-	})
+	ownLauncher = pattern{text: `\b(?:srun|mpirun|mpiexec|prun|prterun|orterun|ssh|pdsh|clush|parallel|deepspeed|horovodrun|ray|submitit|ibrun|jsrun|flux)\b|\$\{?(?:LAUNCHER|SRUN|MPIRUN|RUN_CMD|CMD)\b`}
 	// lookup is an srun that only asks a host for its name or address.
-	lookup = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?:\\$\\(|`) *srun [^)`\n]*\\b(?:hostname|ip addr|ip -4|getent)\\b[^)`\n]*[)`]")
-	})
+	lookup = pattern{text: "(?:\\$\\(|`) *srun [^)`\n]*\\b(?:hostname|ip addr|ip -4|getent)\\b[^)`\n]*[)`]"}
 	// alone is a line that starts the program of ranks on this host alone.
-	alone = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:(?:apptainer|singularity) exec [^\n]*? )?(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
-	})
+	alone = pattern{text: `(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:(?:apptainer|singularity) exec [^\n]*? )?(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`}
 )
 
-var gpus = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`nvidia\.com/gpu"?: *"?(\d+)`) })
+var gpus = pattern{text: `nvidia\.com/gpu"?: *"?(\d+)`}
 
 // shm is the size of a container's shared memory.
-var shm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)shm[-_]size["']?[=: ]+["']?([\d.]+) ?([bkmg]?)b?\b`)
-})
+var shm = pattern{text: `(?i)shm[-_]size["']?[=: ]+["']?([\d.]+) ?([bkmg]?)b?\b`}

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -23,8 +21,8 @@ func (s *script) firstHostAlone(text string, kind Kind) {
 		}
 		code.WriteString(line)
 	}
-	at := alone().FindStringIndex(code.String())
-	if kind != Slurm || at == nil || ownLauncher().MatchString(lookup().ReplaceAllString(code.String(), "")) {
+	at := alone.re().FindStringIndex(code.String())
+	if kind != Slurm || at == nil || ownLauncher.re().MatchString(lookup.re().ReplaceAllString(code.String(), "")) {
 		return
 	}
 	line := 1 + strings.Count(code.String()[:at[0]], "\n")
@@ -136,7 +134,7 @@ func (s *script) sharing(text string, kind Kind) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		if at := shm().FindStringSubmatch(beforeComment(line)); at != nil && small(at[1], at[2]) {
+		if at := shm.re().FindStringSubmatch(beforeComment(line)); at != nil && small(at[1], at[2]) {
 			s.say(number, env.Warning, "Little shared memory", fmt.Sprintf("%s gives the container no more than Docker's own 64 MiB in /dev/shm.", strings.TrimSpace(at[0])), costs, "Give it at least 1g for each GPU, or share the host's (--ipc=host, ipc: host).")
 		}
 	}
@@ -147,7 +145,7 @@ func (s *script) sharing(text string, kind Kind) {
 	case kind == Compose && (strings.Contains(text, "driver: nvidia") || strings.Contains(text, "runtime: nvidia")) && !strings.Contains(text, "shm_size") && !strings.Contains(text, "ipc:"):
 		s.say(0, env.Warning, "Little shared memory", "Without shm_size or ipc: host, a service has 64 MiB in /dev/shm.", costs, "Add shm_size: 8gb, or ipc: host.")
 	case kind == Kubernetes && !strings.Contains(text, "hostIPC: true"):
-		for _, at := range gpus().FindAllStringSubmatch(text, -1) {
+		for _, at := range gpus.re().FindAllStringSubmatch(text, -1) {
 			if n, err := strconv.Atoi(at[1]); err == nil && n > 1 {
 				s.say(0, env.Warning, "Little shared memory", fmt.Sprintf("A container has %d GPUs, and no volume at /dev/shm: it has 64 MiB there.", n), costs, "Mount an emptyDir with medium: Memory at /dev/shm.")
 				return
@@ -168,9 +166,7 @@ func (s *script) memlocked(c command) bool {
 }
 
 // slurmRank is a number of a task or a host that a launcher's option, or a variable for ranks, gets from Slurm.
-var slurmRank = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:--(?:machine|node)[_-]rank[= ]+|\b(?:NODE_RANK|MACHINE_RANK|RANK|LOCAL_RANK)=)"?(\$\{?SLURM_(?:PROCID|NODEID|LOCALID)\b)`)
-})
+var slurmRank = pattern{text: `(?:--(?:machine|node)[_-]rank[= ]+|\b(?:NODE_RANK|MACHINE_RANK|RANK|LOCAL_RANK)=)"?(\$\{?SLURM_(?:PROCID|NODEID|LOCALID)\b)`}
 
 // tooEarly reports numbers of tasks that the batch script's own shell puts in, before srun starts the tasks.
 func (s *script) tooEarly(text string) {
@@ -178,7 +174,7 @@ func (s *script) tooEarly(text string) {
 		return
 	}
 	quoted := singleQuoted(text)
-	for _, at := range slurmRank().FindAllStringSubmatchIndex(text, maxFindings) {
+	for _, at := range slurmRank.re().FindAllStringSubmatchIndex(text, maxFindings) {
 		line := 1 + strings.Count(text[:at[0]], "\n")
 		begin := strings.LastIndexByte(text[:at[0]], '\n') + 1
 		if !quoted(at[2]) && !strings.HasPrefix(strings.TrimSpace(text[begin:]), "#") {
@@ -189,9 +185,7 @@ func (s *script) tooEarly(text string) {
 }
 
 // sequential is an srun for one host that starts a launcher: it names the host, or the launcher its number.
-var sequential = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*srun .*(?:(?:--nodelist[= ]|-w )(\S+) .*(?:accelerate launch|torchrun|torch\.distributed)|(?:accelerate launch|torchrun|torch\.distributed).* --(?:node|machine)[_-]rank[= ](\d+))`)
-})
+var sequential = pattern{text: `^\s*srun .*(?:(?:--nodelist[= ]|-w )(\S+) .*(?:accelerate launch|torchrun|torch\.distributed)|(?:accelerate launch|torchrun|torch\.distributed).* --(?:node|machine)[_-]rank[= ](\d+))`}
 
 // announced reports an address that vLLM cannot announce to other processes: it connects ranks by it, and tells hosts apart.
 func (s *script) announced(v setting) {
@@ -201,13 +195,11 @@ func (s *script) announced(v setting) {
 }
 
 // freeShared is /dev/shm in the output of df: its size with a unit, and how much of it is in use.
-var freeShared = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\w+ +(\d+(?:\.\d+)?)([KMG]?) +\S+ +\S+ +(\d+)% +/dev/shm\s*$`)
-})
+var freeShared = pattern{text: `^\w+ +(\d+(?:\.\d+)?)([KMG]?) +\S+ +\S+ +(\d+)% +/dev/shm\s*$`}
 
 // mounted reads df's row of /dev/shm. Without -h, df counts in KiB.
 func (s *script) mounted(number int, line string) {
-	at := freeShared().FindStringSubmatch(line)
+	at := freeShared.re().FindStringSubmatch(line)
 	if at == nil {
 		return
 	}

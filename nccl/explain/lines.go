@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -157,7 +156,7 @@ type report struct {
 }
 
 // assigned is a setting that a cure advises.
-var assigned = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(NCCL_[A-Z0-9_]+)=(\w+)`) })
+var assigned = pattern{text: `\b(NCCL_[A-Z0-9_]+)=(\w+)`}
 
 // advice returns costs and cure. It is called when all settings of the file are known.
 func (r *report) advice(l *logged) (costs, instead string) {
@@ -169,7 +168,7 @@ func (r *report) advice(l *logged) (costs, instead string) {
 		_, costs, instead = r.of.more(l, r.message)
 	}
 	costs, instead = cmp.Or(costs, r.of.costs), cmp.Or(instead, r.of.instead)
-	for _, at := range assigned().FindAllStringSubmatch(instead, maxFirst) {
+	for _, at := range assigned.re().FindAllStringSubmatch(instead, maxFirst) {
 		if s, ok := find(append(l.tried, l.settings...), at[1]); ok && !s.dynamic && s.value == at[2] {
 			costs += fmt.Sprintf(" %s stands in line %d: if it was set in this run, it did not reach this process, or is not the cure.", at[0], s.line)
 		}

@@ -3,11 +3,9 @@ package explain
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -198,13 +196,11 @@ func explainNoParams(_ *logged, m string) (summary, costs, instead string) {
 }
 
 // missing is the beginning of a monitored barrier's error: "Ranks 4, 5, 6, 7 failed to pass …" or "Rank 4 failed …".
-var missing = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`Ranks? ([0-9, ]{1,400}) failed to pass monitoredBarrier`)
-})
+var missing = pattern{text: `Ranks? ([0-9, ]{1,400}) failed to pass monitoredBarrier`}
 
 // explainMissedBarrier names the ranks that did not come to a monitored barrier.
 func explainMissedBarrier(_ *logged, m string) (summary, costs, instead string) {
-	at := missing().FindStringSubmatch(m)
+	at := missing.re().FindStringSubmatch(m)
 	if at == nil {
 		return "", "", ""
 	}
@@ -212,9 +208,7 @@ func explainMissedBarrier(_ *logged, m string) (summary, costs, instead string) 
 }
 
 // begun is the line with which each process of Lightning begins: its rank, and the number of all.
-var begun = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`nitializing (?:ddp|distributed): GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)`)
-})
+var begun = pattern{text: `nitializing (?:ddp|distributed): GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)`}
 
 // entering is a line of PyTorch's store while not all processes have come to the first barrier.
 const entering = "Waiting in store based barrier to initialize process group"
@@ -229,7 +223,7 @@ func (l *logged) begins(number int, line string) bool {
 		l.entered = foreignLine{number, line, nil}
 		return true
 	}
-	at := begun().FindStringSubmatch(line)
+	at := begun.re().FindStringSubmatch(line)
 	if at == nil {
 		return false
 	}
@@ -266,7 +260,7 @@ func (l *logged) twice() {
 // absent reports a job that waits for ranks which never came, as its last lines show.
 func (l *logged) absent() {
 	const cure = "See that the launcher starts on every host (in Slurm with srun, one task per host or per GPU), with the same address and number of hosts, and that the missing ranks' own logs show no error."
-	if at := barred().FindStringSubmatch(l.entered.text); at != nil && at[1] != at[2] {
+	if at := barred.re().FindStringSubmatch(l.entered.text); at != nil && at[1] != at[2] {
 		l.say(l.entered.number, env.Warning, "Ranks did not all come", fmt.Sprintf("%s of %s processes came to the first barrier, and no later line shows the others.", at[2], at[1]), "The job waits for ranks that were not started, have failed, or do not reach the first one.", cure)
 	}
 	if n := len(l.starts); n > 0 && n < l.startsOf && !l.together {

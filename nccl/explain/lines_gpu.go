@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -112,13 +110,13 @@ func inFiles(files []string, messages ...string) (out []string) {
 }
 
 // segment is the name of a segment in /dev/shm, of which mkstemp made the end: six letters and digits.
-var segment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/nccl-(?:shm-[\w-]+|[0-9A-Za-z]{6}) \(size`) })
+var segment = pattern{text: `/nccl-(?:shm-[\w-]+|[0-9A-Za-z]{6}) \(size`}
 
 // explainSegment tells a name that no rank has made. The size is 0 where NCCL reads another rank's memory of CUDA as a file in /dev/shm
 // (struct shmIpcDesc in src/include/shm.h, v2.26.3-1 to v2.29.2-1: each rank tests for itself which of the two it has).
 func explainSegment(_ *logged, m string) (summary, costs, instead string) {
 	switch {
-	case !strings.Contains(m, "/dev/shm/nccl-") || segment().MatchString(m):
+	case !strings.Contains(m, "/dev/shm/nccl-") || segment.re().MatchString(m):
 		return "", "", ""
 	case strings.Contains(m, "(size 0)"):
 		return "Ranks have different shared memory", "One rank shares memory that CUDA made, and another one reads its description as a file in /dev/shm. Each rank tests for itself whether CUDA can make memory near its GPU: that fails for a NUMA node without memory or processors, and in containers that hide NUMA.",

@@ -3,9 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -173,13 +171,11 @@ func explainStatus(_ *logged, m string) (summary, costs, instead string) {
 
 // gidNames finds both ends in "local GID index 3, local GID A, remote GID B" (ibv_modify_qp, 2.24.3) and in "localGid A remoteGid B"
 // (completions, 2.18.1; "remoteGidsB" without a space from 2.20.3).
-var gidNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`local ?G[iI][dD] ([0-9a-fA-F:.]+),? +remote ?G[iI][dD]s? ?([0-9a-fA-F:.]+)`)
-})
+var gidNames = pattern{text: `local ?G[iI][dD] ([0-9a-fA-F:.]+),? +remote ?G[iI][dD]s? ?([0-9a-fA-F:.]+)`}
 
 // bothGIDs returns both ends of a connection, where the line shows them.
 func bothGIDs(m string) (here, there netip.Addr, found bool) {
-	ends := gidNames().FindStringSubmatch(m)
+	ends := gidNames.re().FindStringSubmatch(m)
 	if ends == nil {
 		return here, there, false
 	}

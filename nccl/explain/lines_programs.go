@@ -3,9 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -185,13 +183,11 @@ var resultMeanings = []*meaning{
 }
 
 // barred is the end of the barrier of init_process_group: how many processes should come, and how many have come.
-var barred = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`world_size=(\d+), (?:worker_count|num_workers_joined)=(\d+)`)
-})
+var barred = pattern{text: `world_size=(\d+), (?:worker_count|num_workers_joined)=(\d+)`}
 
 // joined says more of a barrier to which more processes came than there should be.
 func joined(_ *logged, m string) (summary, costs, instead string) {
-	at := barred().FindStringSubmatch(m)
+	at := barred.re().FindStringSubmatch(m)
 	if at == nil {
 		return "", "", ""
 	}
@@ -208,13 +204,11 @@ func joined(_ *logged, m string) (summary, costs, instead string) {
 }
 
 // meetingPlace is the address of a store to which a process cannot connect.
-var meetingPlace = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`connect to (?:[^(]{0,40}[(\[])?(?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`)
-})
+var meetingPlace = pattern{text: `connect to (?:[^(]{0,40}[(\[])?(?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`}
 
 // explainMeetingPlace says more of an address that other hosts cannot reach.
 func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
-	at := meetingPlace().FindStringSubmatch(m)
+	at := meetingPlace.re().FindStringSubmatch(m)
 	if at == nil {
 		return "", "", ""
 	}

@@ -4,10 +4,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 const (
@@ -107,13 +105,11 @@ var socketMeanings = []*meaning{
 }
 
 // addressed finds an address in "10.0.0.2<4321>" or in "fe80::1%eth0<4321>", as ncclSocketToString prints it.
-var addressed = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`([0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)(%[\w.-]+)?<[0-9]+>`)
-})
+var addressed = pattern{text: `([0-9]+\.[0-9]+\.[0-9]+\.[0-9]+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)(%[\w.-]+)?<[0-9]+>`}
 
 // reached says more where the line shows that the peer announced an address that other hosts cannot reach.
 func reached(l *logged, m string) (summary, costs, instead string) {
-	found := addressed().FindStringSubmatch(m)
+	found := addressed.re().FindStringSubmatch(m)
 	if found == nil {
 		return "", "", ""
 	}
@@ -146,11 +142,11 @@ func otherNetwork(_ *logged, m string) (summary, costs, instead string) {
 
 // opening finds the first eight bytes of a connection, as a little-endian number: "wrong magic 74656d2f20544547 != …" up to 2.26.6, "(peer
 // 0x… != expected …" from 2.30.7.
-var opening = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:wrong magic |peer 0x)([0-9a-f]{16}) !=`) })
+var opening = pattern{text: `(?:wrong magic |peer 0x)([0-9a-f]{16}) !=`}
 
 // explainWebClient says more of a connection that begins with a request of HTTP.
 func explainWebClient(_ *logged, m string) (summary, costs, instead string) {
-	found := opening().FindStringSubmatch(m)
+	found := opening.re().FindStringSubmatch(m)
 	if found == nil {
 		return "", "", ""
 	}
@@ -186,7 +182,7 @@ func bridged(a netip.Addr) bool {
 }
 
 // containerID is the name that Docker gives to a container without a name of its own, or a host name.
-var containerID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12}$`) })
+var containerID = pattern{text: `^[0-9a-f]{12}$`}
 
 // ownNetwork says that a container does not have its host's address, if NCCL's interface is one of Docker's default network.
 func ownNetwork(l *logged, _ string) (summary, costs, instead string) {

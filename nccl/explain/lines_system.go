@@ -3,16 +3,12 @@ package explain
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // raised is the line with which Python ends a traceback, or C++ a program: the exception's class, and what it says.
-var raised = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Timeout)(?:\([\w.]+\))?: \S|Exception: \S)|^what\(\): +\S`)
-})
+var raised = pattern{text: `^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Timeout)(?:\([\w.]+\))?: \S|Exception: \S)|^what\(\): +\S`}
 
 // ofException stands at the end of a line that says why a program ends.
 const ofException = " (an exception)"
@@ -56,20 +52,18 @@ var downloadFailed = &meaning{role: symptom, vague: true, summary: "A download f
 	forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError", "Failed to resolve 'huggingface.co'", "unable to access 'https://"}}
 
 // noProgram is Python's error for a program that it cannot start: a name without a path or an ending.
-var noProgram = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`FileNotFoundError: .*No such file or directory: '[\w-]+'`)
-})
+var noProgram = pattern{text: `FileNotFoundError: .*No such file or directory: '[\w-]+'`}
 
 // noSuchProgram is a program that a shell or Python cannot start.
 var noSuchProgram = &meaning{role: symptom, vague: true, summary: "A program is missing", costs: "The shell, or the program, does not find it on this host or in this container: it is not installed there, or not in PATH.", instead: "Install it, or write its full path. A login by SSH without a terminal, a service and a container have other paths than your shell.",
 	forms: []string{": command not found", ": Command not found", "usr/bin/env: *No such file or directory", "make: nvcc: No such file or directory", "SLURM does not appear to be installed" /* ParlAI, of scontrol */}}
 
 // bareAddress is an IPv4 address in any text.
-var bareAddress = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d{1,3}(?:\.\d{1,3}){3})\b`) })
+var bareAddress = pattern{text: `\b(\d{1,3}(?:\.\d{1,3}){3})\b`}
 
 // zeroconf says more of an address that a host gives to itself, and that other hosts do not reach.
 func zeroconf(_ *logged, m string) (summary, costs, instead string) {
-	for _, at := range bareAddress().FindAllString(m, maxFirst) {
+	for _, at := range bareAddress.re().FindAllString(m, maxFirst) {
 		if a, err := netip.ParseAddr(at); err == nil && a.IsLinkLocalUnicast() {
 			return "Link-local address for bootstrap", fmt.Sprintf("%s is an address that an interface gives itself without DHCP (or that of a BMC): hosts on other links do not reach it, and on the same link only if both ends have one there.", a), bootstrapAt + " On DGX Spark and other direct links with such addresses name the interface of that link on both ends."
 		}
@@ -86,7 +80,7 @@ func explainPython(_ *logged, m string) (summary, costs, instead string) {
 		return "Modules import each other in a circle", "Python asks a module for something before the module has loaded: a file here has the name of a library's module and hides it, modules of the program import each other, or a library is installed by halves.", "Rename the file if one beside the program has the module's name, and remove its __pycache__; otherwise install the library that the module belongs to once more, in versions that fit."
 	case strings.Contains(m, "ImportError: "), strings.Contains(m, "unexpected keyword argument"), strings.Contains(m, "has no attribute"):
 		return "The program does not fit a library", "A library has not what the program asks of it: mostly it has another version than the program was written for.", "Compare the versions (pip list) with those that the program asks for, and install these on every host. " + inProgram
-	case noProgram().MatchString(m):
+	case noProgram.re().MatchString(m):
 		return noSuchProgram.summary, noSuchProgram.costs, noSuchProgram.instead
 	case strings.Contains(m, "FileNotFoundError: "):
 		return "A file is missing", "The path does not exist on this host or in this container.", "Correct the path. With several hosts, the file must be on each of them, or in a file system that all have."

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -23,9 +21,7 @@ type link struct {
 	hidden    bool // somebody has removed an address that is not local to the host
 }
 
-var linkForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:\d+: )?([\w.-]+)(?:@[\w.-]+)?: (?:flags=\d+)?<([A-Z_,-]+)> +mtu \d`)
-})
+var linkForm = pattern{text: `^\s*(?:\d+: )?([\w.-]+)(?:@[\w.-]+)?: (?:flags=\d+)?<([A-Z_,-]+)> +mtu \d`}
 
 // maxAddresses limits the addresses of an interface.
 const maxAddresses = 16
@@ -35,7 +31,7 @@ func (t *tables) linkRow(number int, line string, fields []string) {
 	if len(t.links) >= maxRows {
 		return
 	}
-	if at := linkForm().FindStringSubmatch(line); at != nil {
+	if at := linkForm.re().FindStringSubmatch(line); at != nil {
 		flags := strings.Split(at[2], ",")
 		t.links = append(t.links, link{line: number, name: at[1], up: slices.Contains(flags, "RUNNING") || slices.Contains(flags, "LOWER_UP"), port: slices.Contains(fields, "master")})
 		return
@@ -67,16 +63,14 @@ func (t *tables) linkRow(number int, line string, fields []string) {
 func (t *tables) address(text string) {
 	l := &t.links[len(t.links)-1]
 	p, err := netip.ParsePrefix(text)
-	l.hidden = l.hidden || err != nil && hiddenAddress().MatchString(text)
+	l.hidden = l.hidden || err != nil && hiddenAddress.re().MatchString(text)
 	if err == nil && len(l.addresses) < maxAddresses {
 		l.addresses = append(l.addresses, p)
 	}
 }
 
 // hiddenAddress is an IPv4 address with letters in place of numbers: "x.x.x.x/32", "10.0.X.Y".
-var hiddenAddress = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(?:[a-z]{1,3}|\*+|\d+)(?:\.(?:[a-z]{1,3}|\*+|\d+)){3}(?:/\d+)?$`)
-})
+var hiddenAddress = pattern{text: `(?i)^(?:[a-z]{1,3}|\*+|\d+)(?:\.(?:[a-z]{1,3}|\*+|\d+)){3}(?:/\d+)?$`}
 
 // reachable reports whether other hosts can know the interface by an address.
 func (k link) reachable() bool {

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 )
 
 // logged is the state while a log is read. It understands the lines of NCCL 2.2 to 2.30.7 (INFO and WARN in
@@ -106,19 +104,19 @@ func newLogged(r *reading) *logged {
 }
 
 // connects is an address to which NCCL connects: "Connect to 10.0.0.2<4321> failed", "connect to 10.0.0.2 returned".
-var connects = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[Cc]onnect to (\d+\.\d+\.\d+\.\d+)<`) })
+var connects = pattern{text: `[Cc]onnect to (\d+\.\d+\.\d+\.\d+)<`}
 
 // line reads a line of a log. It returns the line's class; other: neither NCCL nor PyTorch's copy of its last error has written it.
 func (l *logged) line(number int, line string) class {
 	if strings.Contains(line, "onnect to ") && len(l.dialled) < maxFindings {
-		if at := connects().FindStringSubmatch(line); at != nil && l.dialled[at[1]] == 0 {
+		if at := connects.re().FindStringSubmatch(line); at != nil && l.dialled[at[1]] == 0 {
 			l.dialled[at[1]] = number
 		}
 	}
-	line = withNCCL(repeated().ReplaceAllString(line, ""))
+	line = withNCCL(repeated.re().ReplaceAllString(line, ""))
 	l.background(number, line)
 	l.workers(line)
-	if strings.Contains(line, "WorkNCCL(") && !watched().MatchString(line) { // somebody has wrapped it
+	if strings.Contains(line, "WorkNCCL(") && !watched.re().MatchString(line) { // somebody has wrapped it
 		waits(l, l.previous+line)
 	} else if strings.Contains(l.previous, "WorkNCCL(") && !strings.Contains(l.previous, "NumelIn=") {
 		waits(l, l.previous+line)
@@ -164,15 +162,15 @@ func (l *logged) line(number int, line string) class {
 	switch {
 	case trimmed == "", strings.HasPrefix(trimmed, "```"):
 		l.lastError = l.lastError && l.spaced // else PyTorch has no warning to copy
-	case l.lastError && of(line) == l.lastOf && !isFrame(launched().ReplaceAllString(trimmed, "")):
+	case l.lastError && of(line) == l.lastOf && !isFrame(launched.re().ReplaceAllString(trimmed, "")):
 		l.lastError = false
-		return l.warn(number, "", launched().ReplaceAllString(trimmed, ""))
-	case dumped().MatchString(trimmed):
+		return l.warn(number, "", launched.re().ReplaceAllString(trimmed, ""))
+	case dumped.re().MatchString(trimmed):
 		l.dump++
-		if at := dumped().FindStringSubmatch(trimmed); l.dump%4 == 0 {
+		if at := dumped.re().FindStringSubmatch(trimmed); l.dump%4 == 0 {
 			l.read(number, "mlx5: "+trimmed+" (synd 0x"+strings.TrimLeft(at[1], "0")+" vend)", anyLine())
 		}
-	case listed().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
+	case listed.re().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
 		return l.also(number, trimmed)
 	case beheaded(trimmed) != "" && l.info(number, l.host(number, ""), beheaded(trimmed)):
 		return logLine
@@ -190,15 +188,13 @@ func (l *logged) line(number int, line string) class {
 }
 
 // repeated is what Ray writes after a line that several workers have printed.
-var repeated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[repeated \d+x across cluster\].*$`) })
+var repeated = pattern{text: ` \[repeated \d+x across cluster\].*$`}
 
 // dumped is a row of the completion that libmlx5 dumps in four; the last one's second number ends with its syndrome.
-var dumped = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[0-9a-f]{8} [0-9a-f]{6}([0-9a-f]{2}) [0-9a-f]{8} [0-9a-f]{8}$`)
-})
+var dumped = pattern{text: `^[0-9a-f]{8} [0-9a-f]{6}([0-9a-f]{2}) [0-9a-f]{8} [0-9a-f]{8}$`}
 
 // listed is one of NCCL's interfaces, in a line of its own: "[1]br-05ab815fa14e:172.19.0.1<0>".
-var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`) })
+var listed = pattern{text: `^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`}
 
 // beheaded is a line of NCCL's networks of which somebody has cut the beginning, or which is quoted in prose.
 func beheaded(trimmed string) string {
@@ -222,9 +218,7 @@ func (l *logged) also(number int, field string) class {
 }
 
 // launched is what PyTorch, mpirun, srun, Ray and vLLM write before each line of a rank.
-var launched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:(?:\[(?:rank)?\d+\]:?|\[\d+,\d+\]<std\w{3,4}>:|\d+:|\([\w ]{1,60}pid=\d+[^()]{0,80}\)|(?:ERROR|WARNING|INFO) \d\d-\d\d [\d:]{8} (?:\[[\w./]+\.py:\d+\]|[\w./]+\.py:\d+\])) *)+`)
-})
+var launched = pattern{text: `^(?:(?:\[(?:rank)?\d+\]:?|\[\d+,\d+\]<std\w{3,4}>:|\d+:|\([\w ]{1,60}pid=\d+[^()]{0,80}\)|(?:ERROR|WARNING|INFO) \d\d-\d\d [\d:]{8} (?:\[[\w./]+\.py:\d+\]|[\w./]+\.py:\d+\])) *)+`}
 
 // of returns the process that Ray or vLLM names at the beginning of a line, such as "(Worker pid=7)".
 func of(line string) string {

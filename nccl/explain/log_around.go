@@ -1,11 +1,9 @@
 package explain
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // foreignLine is a line whose meaning counts only beside others: of another program, or of a trace.
@@ -51,7 +49,7 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 }
 
 // workerPID is the process in lines of Ray: "(RayWorker pid=7) …" before each line of a worker, and "Worker PID: 7" of a dead one.
-var workerPID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\bpid=|Worker PID: )(\d+)`) })
+var workerPID = pattern{text: `(?:\bpid=|Worker PID: )(\d+)`}
 
 // workers notes workers of Ray that died, and those that PyTorch's watchdog ended.
 func (l *logged) workers(line string) {
@@ -63,7 +61,7 @@ func (l *logged) workers(line string) {
 	case !strings.Contains(line, "pid=") || !strings.Contains(line, "Watchdog caught") && !strings.Contains(line, "taking the entire process down"):
 		return
 	}
-	if at := workerPID().FindStringSubmatch(line); at != nil && len(into) < maxHosts {
+	if at := workerPID.re().FindStringSubmatch(line); at != nil && len(into) < maxHosts {
 		into[at[1]] = true
 	}
 }
@@ -93,52 +91,38 @@ func (l *logged) byWatchdog() bool {
 
 var (
 	// driverCUDA is the CUDA that a driver supports, as NCCL's log and nvidia-smi print it.
-	driverCUDA = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`cudaDriverVersion (\d\d)0(\d)0|\bCUDA Version: *(\d\d)\.(\d)`)
-	})
+	driverCUDA = pattern{text: `cudaDriverVersion (\d\d)0(\d)0|\bCUDA Version: *(\d\d)\.(\d)`}
 	// builtCUDA is the CUDA that software was built with, as NCCL, nvcc and PyTorch's collect_env print it.
-	builtCUDA = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`NCCL version \d[\d.]*\+cuda(\d\d)\.(\d)|compilation tools, release (\d\d)\.(\d)|CUDA Toolkit: *(\d\d)\.(\d)|CUDA used to build PyTorch: *(\d\d)\.(\d)`)
-	})
+	builtCUDA = pattern{text: `NCCL version \d[\d.]*\+cuda(\d\d)\.(\d)|compilation tools, release (\d\d)\.(\d)|CUDA Toolkit: *(\d\d)\.(\d)|CUDA used to build PyTorch: *(\d\d)\.(\d)`}
 )
 
 // driverBranch is the driver's version, as PyTorch's collect_env prints it.
-var driverBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Nvidia driver version: (\d{3})\.`) })
+var driverBranch = pattern{text: `Nvidia driver version: (\d{3})\.`}
 
 // branches are the CUDA that each branch of the driver supports (CUDA Toolkit's release notes, table of toolkit and driver versions).
 var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103, "470": 1104, "495": 1105, "510": 1106, "515": 1107, "520": 1108, "525": 1200, "530": 1201, "535": 1202, "545": 1203, "550": 1204,
 	"555": 1205, "560": 1206, "565": 1207, "570": 1208, "575": 1209, "580": 1300}
 
 // prepares is the bar of a program that prepares data, as datasets, axolotl and Ultralytics draw it: "Map (num_proc=8):  41%|".
-var prepares = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:(?:pre-?)?process|tokeniz|map\b|filter|scanning|caching|packing|group)[^|%]*? *\b(\d+)%\|`)
-})
+var prepares = pattern{text: `(?i)\b(?:(?:pre-?)?process|tokeniz|map\b|filter|scanning|caching|packing|group)[^|%]*? *\b(\d+)%\|`}
 
 // preparesData is prose about data that a rank loads or prepares before the first step.
-var preparesData = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:tokeniz(?:e|es|ing|ation)|pre-?process(?:es|ing)?)\b|\bdatasets?\b.{0,30}\b(?:load|process|cach|prepar)(?:s|es|ing|ed)?\b|\b(?:load|process|cach|prepar)(?:s|es|e|ing)? (?:of )?(?:the |a |my |our |large |huge |big )*(?:datasets?|data)\b|数据集.{0,4}(?:加载|处理)|(?:加载|处理).{0,4}数据|预处理`)
-})
+var preparesData = pattern{text: `(?i)\b(?:tokeniz(?:e|es|ing|ation)|pre-?process(?:es|ing)?)\b|\bdatasets?\b.{0,30}\b(?:load|process|cach|prepar)(?:s|es|ing|ed)?\b|\b(?:load|process|cach|prepar)(?:s|es|e|ing)? (?:of )?(?:the |a |my |our |large |huge |big )*(?:datasets?|data)\b|数据集.{0,4}(?:加载|处理)|(?:加载|处理).{0,4}数据|预处理`}
 
 // nnodes is the number of hosts that a launcher is told.
-var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
+var nnodes = pattern{text: `--nnodes[= ](?:\d+:)?(\d+)\b`}
 
 // hostsOf is the list of hosts of mpirun.
-var hostsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`) })
+var hostsOf = pattern{text: `mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`}
 
 var (
 	// ofOneHost is what launchers and vLLM say where a job has one host; ofMore are options and settings with which it may have more.
-	ofOneHost = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\bDetected 1 nodes in the distributed environment|\bdistributed_init_method=tcp://(?:127\.0\.0\.1|localhost):|\bnnodes=1,|\bmpirun\b.* -(?:n|np) \d+ |\b(?:torchrun|torch\.distributed\.(?:launch|run))\b.* --nproc[_-]per[_-]node`)
-	})
-	ofMore = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\bsrun\b|-hosts?\b|-H\b|hostfile|machinefile|--nnodes|--rdzv|[_-]rank\b|\$[\w{(]`)
-	})
+	ofOneHost = pattern{text: `\bDetected 1 nodes in the distributed environment|\bdistributed_init_method=tcp://(?:127\.0\.0\.1|localhost):|\bnnodes=1,|\bmpirun\b.* -(?:n|np) \d+ |\b(?:torchrun|torch\.distributed\.(?:launch|run))\b.* --nproc[_-]per[_-]node`}
+	ofMore    = pattern{text: `\bsrun\b|-hosts?\b|-H\b|hostfile|machinefile|--nnodes|--rdzv|[_-]rank\b|\$[\w{(]`}
 )
 
 // unlocked is a line that shows that memlock is unlimited. A command that sets it shows nothing: it may fail, or be of another host.
-var unlocked = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i:max locked memory)\s+(?:\(k\w+, -l\) )?unlimited|ulimit -l\W*(?:is|was|says|shows|gives|returns|=|:|->).{0,20}unlimited|\bmemlock=-1`)
-})
+var unlocked = pattern{text: `(?i:max locked memory)\s+(?:\(k\w+, -l\) )?unlimited|ulimit -l\W*(?:is|was|says|shows|gives|returns|=|:|->).{0,20}unlimited|\bmemlock=-1`}
 
 // noLimit takes back that memlock is the reason, if a line shows that it is unlimited.
 func (l *logged) noLimit() {
@@ -153,27 +137,27 @@ func (l *logged) noLimit() {
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
 	if strings.Contains(line, "cudaDriverVersion") || strings.Contains(line, "CUDA") || strings.Contains(line, "+cuda") || strings.Contains(line, "compilation tools") {
-		l.driver.note(number, driverCUDA().FindStringSubmatch(line))
-		l.software.note(number, builtCUDA().FindStringSubmatch(line))
+		l.driver.note(number, driverCUDA.re().FindStringSubmatch(line))
+		l.software.note(number, builtCUDA.re().FindStringSubmatch(line))
 	}
 	if strings.Contains(line, "--nnodes") {
-		if at := nnodes().FindStringSubmatch(line); at != nil {
+		if at := nnodes.re().FindStringSubmatch(line); at != nil {
 			n, _ := strconv.Atoi(at[1])
 			l.asked = max(l.asked, n)
 		}
 	}
 	if strings.Contains(line, "%|") {
-		if bars := prepares().FindAllStringSubmatch(line, -1); len(bars) > 0 {
+		if bars := prepares.re().FindAllStringSubmatch(line, -1); len(bars) > 0 {
 			l.preparing = number
 			if bars[len(bars)-1][1] == "100" {
 				l.preparing = 0
 			}
 		}
 	}
-	if at := hostsOf().FindStringSubmatch(line); at != nil {
+	if at := hostsOf.re().FindStringSubmatch(line); at != nil {
 		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
 	}
-	if ofOneHost().MatchString(line) && !ofMore().MatchString(line) {
+	if ofOneHost.re().MatchString(line) && !ofMore.re().MatchString(line) {
 		l.asked = max(l.asked, 1)
 	}
 	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
@@ -188,24 +172,24 @@ func (l *logged) background(number int, line string) {
 	if anyOf(line, []string{"Load weight end", "checkpoint shards: 100%", "Loading weights took"}) {
 		l.loadedAt = number
 	}
-	if l.dataAt == 0 && !isFrame(strings.TrimSpace(line)) && !strings.Contains(line, "[rank") && preparesData().MatchString(line) {
+	if l.dataAt == 0 && !isFrame(strings.TrimSpace(line)) && !strings.Contains(line, "[rank") && preparesData.re().MatchString(line) {
 		l.dataAt = number
 	}
-	if l.epochAt == 0 && epochEnds().MatchString(line) {
+	if l.epochAt == 0 && epochEnds.re().MatchString(line) {
 		l.epochAt = number
 	}
-	if asks := peermemAsked().MatchString(line); l.asksPeermem && !strings.Contains(line, "peer") || asks && l.asksPeermem {
+	if asks := peermemAsked.re().MatchString(line); l.asksPeermem && !strings.Contains(line, "peer") || asks && l.asksPeermem {
 		l.noPeermemAt, l.asksPeermem = number-1, asks
 	} else {
 		l.asksPeermem = asks
 	}
-	if at := driverBranch().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
+	if at := driverBranch.re().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
 	l.wsl = l.wsl || strings.Contains(line, "WSL") || strings.Contains(line, "microsoft-standard") || strings.Contains(line, "wsl2")
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "ROCM", "(rocm)", "MI250X", "MI300X", "MI325X", "MI355X"})
-	if l.unlocked == 0 && (unlocked().MatchString(line) || strings.Contains(l.previous, "ulimit -l") && strings.TrimSpace(line) == "unlimited") {
+	if l.unlocked == 0 && (unlocked.re().MatchString(line) || strings.Contains(l.previous, "ulimit -l") && strings.TrimSpace(line) == "unlimited") {
 		l.unlocked = number
 	}
 	l.provider = l.provider || strings.Contains(line, "NET/OFI Selected ")
@@ -214,14 +198,10 @@ func (l *logged) background(number int, line string) {
 }
 
 // epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
-var epochEnds = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`)
-})
+var epochEnds = pattern{text: `(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`}
 
 // peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.
-var peermemAsked = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[#$] *(?:sudo )?lsmod *\| *grep .{0,10}(?:peer_?mem)`)
-})
+var peermemAsked = pattern{text: `[#$] *(?:sudo )?lsmod *\| *grep .{0,10}(?:peer_?mem)`}
 
 // note takes the version that an expression has found; the first counts.
 func (c *cudaOf) note(number int, found []string) {
@@ -235,14 +215,10 @@ func (c *cudaOf) note(number int, found []string) {
 }
 
 // progressed is a row of results of nccl-tests, or a line of a training's progress.
-var progressed = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ ?(?:it/s|s/it)\b|\bloss[: =]+\d`)
-})
+var progressed = pattern{text: `^\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ ?(?:it/s|s/it)\b|\bloss[: =]+\d`}
 
 // tester is a line of the list of ranks that nccl-tests prints: "#  Rank  0 Group  0 Pid 4766 on GENOA-06 device  0 [0x21] NVIDIA …".
-var tester = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`)
-})
+var tester = pattern{text: `^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`}
 
 // tests reads what nccl-tests, perftest and the examples of libibverbs (ibv_rc_pingpong) print of themselves.
 func (l *logged) tests(number int, line string) {
@@ -269,8 +245,8 @@ func (l *logged) tests(number int, line string) {
 	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result
 		l.testing = false
 	}
-	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || progressed().MatchString(line)
-	if at := tester().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
+	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || progressed.re().MatchString(line)
+	if at := tester.re().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
 		l.testers[at[2]]++
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -165,7 +163,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		}
 		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), costs, h.otherInterface())
 	}
-	if a := h.address; (inDocker(a) || bridged(a) && containerID().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
+	if a := h.address; (inDocker(a) || bridged(a) && containerID.re().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
 		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of a network that Docker made.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
 	}
 	if h.mixed > 0 {
@@ -276,9 +274,7 @@ func (l *logged) sockets(name string, h *hostLog) {
 
 // watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
 // OpType=ALLREDUCE, …".
-var watched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: ?WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+),(?: NumelIn=(\d+))?`)
-})
+var watched = pattern{text: `\[Rank (\d+)\] Watchdog caught collective operation timeout: ?WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+),(?: NumelIn=(\d+))?`}
 
 // equalSizes are the collectives for which all ranks must pass equally many elements.
 var equalSizes = map[string]bool{"ALLREDUCE": true, "BROADCAST": true, "REDUCE": true, "ALLGATHER": true, "_ALLGATHER_BASE": true, "REDUCE_SCATTER": true, "_REDUCE_SCATTER_BASE": true}
@@ -306,7 +302,7 @@ const (
 
 // waits notes in which collective the watchdog stopped a rank: the first one counts. It names the ranks if all were in one.
 func waits(l *logged, m string) (summary, costs, instead string) {
-	if at := watched().FindStringSubmatch(m); at != nil && l.waits[at[1]] == "" && len(l.waits) < maxHosts {
+	if at := watched.re().FindStringSubmatch(m); at != nil && l.waits[at[1]] == "" && len(l.waits) < maxHosts {
 		l.waits[at[1]] = at[3]
 		if at[2] != "" { // PyTorch 1.11 and later
 			l.waits[at[1]] += " number " + at[2]
@@ -454,13 +450,11 @@ type progress map[int]step
 // stepForm is a line of PyTorch's watchdog: "[PG 1 Rank 0] Timeout at NCCL work: 8, last enqueued NCCL work: 9, last completed NCCL work: 7."
 // (2.4 to 2.5), "[PG ID 0 PG GUID 0(default_pg) Rank 0] failure detected by watchdog at work sequence id: 8 PG status: last enqueued work: 9,
 // last completed work: 7" (from 2.6).
-var stepForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[(PG [^\]]{0,80}?)Rank (\d+)\](?:.{0,80}? work(?: sequence id)?: (\d+))?.{0,200}?[lL]ast enqueued (?:NCCL )?work: (\d+), .{0,40}?last completed (?:NCCL )?work: (-?\d+)`)
-})
+var stepForm = pattern{text: `\[(PG [^\]]{0,80}?)Rank (\d+)\](?:.{0,80}? work(?: sequence id)?: (\d+))?.{0,200}?[lL]ast enqueued (?:NCCL )?work: (\d+), .{0,40}?last completed (?:NCCL )?work: (-?\d+)`}
 
 // steps notes how far a rank came. Groups of different ranks that have one name cannot be told apart, so that they are not compared.
 func (l *logged) steps(number int, line string) {
-	at := stepForm().FindStringSubmatch(line)
+	at := stepForm.re().FindStringSubmatch(line)
 	if at == nil || len(l.progress) >= maxHosts {
 		return
 	}

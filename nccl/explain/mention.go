@@ -2,9 +2,7 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -109,7 +107,7 @@ func (m mention) value() (word, bool) {
 	if quote != "" {
 		if whole, ok := strings.CutPrefix(rest, "="); ok { // "NCCL_X=1"
 			inner, _, _ := strings.Cut(whole, quote)
-			if at := further().FindStringIndex(inner); at != nil { // "NCCL_X=1 NCCL_Y=2"
+			if at := further.re().FindStringIndex(inner); at != nil { // "NCCL_X=1 NCCL_Y=2"
 				inner = inner[:at[0]]
 			}
 			return word{text: inner, dynamic: strings.ContainsAny(inner, "${`")}, true
@@ -150,7 +148,7 @@ func (m mention) value() (word, bool) {
 }
 
 // further is another setting behind a blank.
-var further = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s+[A-Z_][A-Z0-9_]*=`) })
+var further = pattern{text: `\s+[A-Z_][A-Z0-9_]*=`}
 
 // mapped returns the value after the colon of a mapping.
 func (m mention) mapped(text string) (word, bool) {

@@ -2,11 +2,9 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -62,42 +60,34 @@ func (s *script) prose(text string, kind Kind) {
 
 var (
 	// bothFirst is a sentence by which several processes have rank 0.
-	bothFirst = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:both|each|all|every)\b.{0,40}\brank 0\b`)
-	})
+	bothFirst = pattern{text: `(?i)\b(?:both|each|all|every)\b.{0,40}\brank 0\b`}
 	// bridging is a sentence about Docker's bridge networks.
-	bridging = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bbridge["'”\x60]* *(?:network|mode|driver)|(?:network|mode|driver)[^.]{0,30}\bbridge\b`)
-	})
+	bridging = pattern{text: `(?i)\bbridge["'”\x60]* *(?:network|mode|driver)|(?:network|mode|driver)[^.]{0,30}\bbridge\b`}
 )
 
 // eachFirst reports tests of which each process takes itself for the first and only one.
 func (s *script) eachFirst(text string) {
-	if at := bothFirst().FindStringIndex(text); at != nil && strings.Contains(text, "_perf") && strings.Contains(text, "mpirun") {
+	if at := bothFirst.re().FindStringIndex(text); at != nil && strings.Contains(text, "_perf") && strings.Contains(text, "mpirun") {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Each process runs a test of its own", "The text says that several processes have rank 0.", "The processes do not know each other: the test was built without MPI=1, or with another MPI than that of mpirun. Each host tests its own GPUs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list shows what there is).")
 	}
 }
 
 // zeroRate is a sentence about a test that measured nothing.
-var zeroRate = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\bbus ?(?:bandwidth|bw)\b *(?:is|=|of|equals|:)+ *(?:0(?:\.0+)?|zero)(?:[^.\d]|$)`)
-})
+var zeroRate = pattern{text: `(?i)\bbus ?(?:bandwidth|bw)\b *(?:is|=|of|equals|:)+ *(?:0(?:\.0+)?|zero)(?:[^.\d]|$)`}
 
 // zeroTold reports such a sentence, if the test's own lines are not there.
 func (s *script) zeroTold(text string) {
-	if at := zeroRate().FindStringIndex(text); at != nil && !strings.Contains(text, "# Avg bus bandwidth") && !slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error }) {
+	if at := zeroRate.re().FindStringIndex(text); at != nil && !strings.Contains(text, "# Avg bus bandwidth") && !slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error }) {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The test has one rank", "The text tells of a bus bandwidth of 0: with one rank, nothing goes over a network or between GPUs.", "If several processes were started, the test was built without MPI=1, or with another MPI than that of mpirun, and each runs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix. On one host use all GPUs with -g.")
 	}
 }
 
 // littleShared is a sentence by which shared memory is too small, or was enlarged.
-var littleShared = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:/dev/shm|shared memory|\bshm\b)[^.\n]{0,60}\b(?:is|was|are|being) (?:too|very) (?:small|low|little)|\b(?:increase|enlarge|raise|increasing|enlarging|raising|larger|bigger|insufficient|not enough)\b[^.\n]{0,30}(?:/dev/shm|shm[-_]size|shared memory)`)
-})
+var littleShared = pattern{text: `(?i)(?:/dev/shm|shared memory|\bshm\b)[^.\n]{0,60}\b(?:is|was|are|being) (?:too|very) (?:small|low|little)|\b(?:increase|enlarge|raise|increasing|enlarging|raising|larger|bigger|insufficient|not enough)\b[^.\n]{0,30}(?:/dev/shm|shm[-_]size|shared memory)`}
 
 // sharedTold reports prose by which /dev/shm is too small, if nothing else was found.
 func (s *script) sharedTold(text string) {
-	at := littleShared().FindStringIndex(text)
+	at := littleShared.re().FindStringIndex(text)
 	if at == nil || len(s.helped) > 0 || !hanging().withRanks.MatchString(text) && !strings.Contains(text, "vLLM") || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
 		return
 	}
@@ -106,7 +96,7 @@ func (s *script) sharedTold(text string) {
 
 // bridgeTold reports prose by which containers of several hosts are in bridge networks.
 func (s *script) bridgeTold(text string) {
-	at := bridging().FindStringIndex(text)
+	at := bridging.re().FindStringIndex(text)
 	if at == nil || !strings.Contains(strings.ToLower(text), "docker") || !hanging().withHosts.MatchString(text) && !strings.Contains(text, "same host") {
 		return
 	}
@@ -115,43 +105,31 @@ func (s *script) bridgeTold(text string) {
 
 var (
 	// firstGPU is a place where a program takes GPU 0.
-	firstGPU = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`device_ids *= *\[0\]|\.to\(["']cuda:0["']\)|torch\.device\(["']cuda:0["']\)|set_device\(0\)`)
-	})
+	firstGPU = pattern{text: `device_ids *= *\[0\]|\.to\(["']cuda:0["']\)|torch\.device\(["']cuda:0["']\)|set_device\(0\)`}
 	// ownGPU is what a program says that gives each process a GPU of its own, or that has ranks at all.
-	ownGPU = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)local_?rank|CUDA_VISIBLE_DEVICES|% *(?:torch\.cuda\.device_count|n?gpus)|set_device\([^0)]`)
-	})
+	ownGPU = pattern{text: `(?i)local_?rank|CUDA_VISIBLE_DEVICES|% *(?:torch\.cuda\.device_count|n?gpus)|set_device\([^0)]`}
 )
 
 var (
 	// groupOfNCCL is a call that makes PyTorch's process group for NCCL.
-	groupOfNCCL = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`init_process_group\([^)]*["']nccl["']`)
-	})
+	groupOfNCCL = pattern{text: `init_process_group\([^)]*["']nccl["']`}
 	// chosenGPU is what gives a process its GPU, for PyTorch itself, too.
-	chosenGPU = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`set_device\(|device_id *=|CUDA_VISIBLE_DEVICES|cuda\.device\(|device_ids *=`)
-	})
+	chosenGPU = pattern{text: `set_device\(|device_id *=|CUDA_VISIBLE_DEVICES|cuda\.device\(|device_ids *=`}
 )
 
 // noGPU reports a program of several processes that does not choose a GPU for PyTorch itself. Objects, barriers and what DDP sends first go
 // by the current GPU (torch/distributed/distributed_c10d.py).
 func (s *script) noGPU(text string) {
-	if at := groupOfNCCL().FindStringIndex(text); at != nil && strings.Contains(text, "import torch") && strings.Contains(text, "rank") && !chosenGPU().MatchString(text) {
+	if at := groupOfNCCL.re().FindStringIndex(text); at != nil && strings.Contains(text, "import torch") && strings.Contains(text, "rank") && !chosenGPU.re().MatchString(text) {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The processes do not choose a GPU", "The program makes a process group for NCCL, and nothing in it sets the current GPU.", "Barriers, objects and what DDP sends first go by the current GPU, which is 0 in every process: with several processes on a host NCCL hangs, or finds two ranks on one GPU.", "Call torch.cuda.set_device(LOCAL_RANK) before init_process_group, or give it device_id, and DDP device_ids=[LOCAL_RANK].")
 	}
 }
 
 var (
 	// ofSomeRanks is a condition that holds on a part of the ranks.
-	ofSomeRanks = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s*if (?:\w+\.)*(?:(?:local_|global_)?rank|get_rank\(\)) *(==|!=) *\d+ *:|^\s*if (not )?(?:\w+\.)*is_(?:main|local_main)_process(?:\(\))? *:`)
-	})
+	ofSomeRanks = pattern{text: `^\s*if (?:\w+\.)*(?:(?:local_|global_)?rank|get_rank\(\)) *(==|!=) *\d+ *:|^\s*if (not )?(?:\w+\.)*is_(?:main|local_main)_process(?:\(\))? *:`}
 	// ofAllRanks is a call that returns when all ranks have made it.
-	ofAllRanks = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(?:dist|distributed|accelerator)\.(barrier|all_reduce|all_gather\w*|broadcast\w*|reduce|reduce_scatter\w*|gather\w*|scatter\w*|wait_for_everyone|save_state)\(`)
-	})
+	ofAllRanks = pattern{text: `\b(?:dist|distributed|accelerator)\.(barrier|all_reduce|all_gather\w*|broadcast\w*|reduce|reduce_scatter\w*|gather\w*|scatter\w*|wait_for_everyone|save_state)\(`}
 )
 
 // partOfRanks reports a collective in a branch that only a part of the ranks takes. A barrier in both branches is none.
@@ -168,9 +146,9 @@ func (s *script) partOfRanks(text string) {
 		if indent <= inside {
 			inside = -1
 		}
-		if found := ofSomeRanks().FindStringSubmatch(line); found != nil {
+		if found := ofSomeRanks.re().FindStringSubmatch(line); found != nil {
 			inside, not = indent, found[1] == "!=" || found[2] != ""
-		} else if call := ofAllRanks().FindStringSubmatch(line); call != nil && inside >= 0 {
+		} else if call := ofAllRanks.re().FindStringSubmatch(line); call != nil && inside >= 0 {
 			if branches[map[bool]int{true: 1}[not]] = true; at == 0 {
 				at, calls = number, call[1]
 			}
@@ -183,8 +161,8 @@ func (s *script) partOfRanks(text string) {
 
 // sameGPU reports a program of several processes that takes the same GPU in each.
 func (s *script) sameGPU(text string) {
-	at := firstGPU().FindStringIndex(text)
-	if at == nil || !strings.Contains(text, "init_process_group(") || ownGPU().MatchString(text) {
+	at := firstGPU.re().FindStringIndex(text)
+	if at == nil || !strings.Contains(text, "init_process_group(") || ownGPU.re().MatchString(text) {
 		return
 	}
 	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "All processes may use GPU 0", "The program has a process group, and names GPU 0 in each process.", "With several processes on a host, NCCL refuses it (Duplicate GPU detected), or the GPU's memory does not suffice.", "Take the GPU from LOCAL_RANK, which torchrun sets: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])).")
@@ -192,26 +170,24 @@ func (s *script) sameGPU(text string) {
 
 var (
 	// group is a call that makes PyTorch's process group, with its arguments.
-	group = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`init_process_group\(([^()]{1,400}(?:\([^()]{0,100}\)[^()]{0,200}){0,4})\)`)
-	})
+	group = pattern{text: `init_process_group\(([^()]{1,400}(?:\([^()]{0,100}\)[^()]{0,200}){0,4})\)`}
 	// noScheme is an init_method of a host and a port alone.
-	noScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`init_method\s*=\s*["']([\w.-]+:\d+)["']`) })
+	noScheme = pattern{text: `init_method\s*=\s*["']([\w.-]+:\d+)["']`}
 	// rankOf and sizeOf are numbers in it.
-	rankOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brank\s*=\s*(\d{1,6})\b`) })
-	sizeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bworld_size\s*=\s*(\d{1,6})\b`) })
+	rankOf = pattern{text: `\brank\s*=\s*(\d{1,6})\b`}
+	sizeOf = pattern{text: `\bworld_size\s*=\s*(\d{1,6})\b`}
 )
 
 // ranks reports a rank that a program has as a number: one that is too large, and one that all processes have.
 func (s *script) ranks(text string) {
-	calls := group().FindAllStringSubmatchIndex(text, maxFindings)
+	calls := group.re().FindAllStringSubmatchIndex(text, maxFindings)
 	for _, at := range calls {
 		arguments := text[at[2]:at[3]]
 		line := 1 + strings.Count(text[:at[0]], "\n")
-		if method := noScheme().FindStringSubmatch(arguments); method != nil {
+		if method := noScheme.re().FindStringSubmatch(arguments); method != nil {
 			s.say(line, env.Error, "The rendezvous method is not known", fmt.Sprintf("init_method is %s, without a scheme.", shorten(method[1])), "PyTorch has no handler for it, and the program stops.", "Write tcp://HOST:PORT, or env:// with MASTER_ADDR and MASTER_PORT.")
 		}
-		rank, size := rankOf().FindStringSubmatch(arguments), sizeOf().FindStringSubmatch(arguments)
+		rank, size := rankOf.re().FindStringSubmatch(arguments), sizeOf.re().FindStringSubmatch(arguments)
 		if rank == nil || size == nil {
 			continue
 		}
@@ -257,7 +233,7 @@ func (s *script) claims(number int, line string) {
 	}
 	lower := strings.ToLower(line)
 	slow := strings.Contains(line, "延时") || strings.Contains(line, "延迟") || strings.Contains(lower, "latency")
-	if slow && inMilliseconds().MatchString(line) && (strings.Contains(line, "RoCE") || strings.Contains(line, "RDMA")) {
+	if slow && inMilliseconds.re().MatchString(line) && (strings.Contains(line, "RoCE") || strings.Contains(line, "RDMA")) {
 		s.say(number, env.Note, "Latency in milliseconds", "Between hosts of one room, a message takes 1 to 3 µs over RoCE and 20 to 40 µs over TCP.", "Milliseconds mean something else: start-up, a long distance, or lost packets.", "Measure with ib_send_lat, or with `fabricform verify`.")
 	}
 	if strings.Contains(line, "--ulimit memlock") && !strings.Contains(line, "docker run") {
@@ -266,16 +242,16 @@ func (s *script) claims(number int, line string) {
 }
 
 var (
-	limitsConf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\S+\s+(?:soft|hard|-)\s+memlock\s+\S+\s*$`) })
-	ulimits    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^max locked memory\s+\(kbytes, -l\)\s+(\d+)\s*$`) })
+	limitsConf = pattern{text: `^\s*\S+\s+(?:soft|hard|-)\s+memlock\s+\S+\s*$`}
+	ulimits    = pattern{text: `^max locked memory\s+\(kbytes, -l\)\s+(\d+)\s*$`}
 )
 
 // limits reads a line of limits.conf, and the locked memory in the table of ulimit -a.
 func (s *script) limits(number int, line, text string) {
-	if at := ulimits().FindStringSubmatch(line); at != nil && len(at[1]) < 7 {
+	if at := ulimits.re().FindStringSubmatch(line); at != nil && len(at[1]) < 7 {
 		s.say(number, env.Warning, "memlock is limited", fmt.Sprintf("ulimit shows %s KiB.", at[1]), "RDMA cannot register memory: Couldn't allocate MR, or Cannot allocate memory.", memlock)
 	}
-	if !limitsConf().MatchString(line) {
+	if !limitsConf.re().MatchString(line) {
 		return
 	}
 	bad := env.Note
@@ -286,13 +262,11 @@ func (s *script) limits(number int, line, text string) {
 }
 
 // inMilliseconds matches an amount of milliseconds, in digits or vaguely (几: some).
-var inMilliseconds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d|几|十| )ms\b`) })
+var inMilliseconds = pattern{text: `(\d|几|十| )ms\b`}
 
 var (
-	assignsOne = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(\w+)\s*=\s*torch\.(?:tensor\(\s*\[[^,\]]*\]|(?:ones|zeros|rand)\(\s*1)\s*[,)]`)
-	})
-	reduces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`all_reduce\(\s*(\w+)`) })
+	assignsOne = pattern{text: `(\w+)\s*=\s*torch\.(?:tensor\(\s*\[[^,\]]*\]|(?:ones|zeros|rand)\(\s*1)\s*[,)]`}
+	reduces    = pattern{text: `all_reduce\(\s*(\w+)`}
 )
 
 // oneElement reports a test that reduces one number.
@@ -300,10 +274,10 @@ func (s *script) oneElement(text string) {
 	at, number := map[string]int{}, 0
 	for line := range strings.Lines(text) {
 		number++
-		if m := assignsOne().FindStringSubmatch(line); m != nil && len(at) < maxFindings {
+		if m := assignsOne.re().FindStringSubmatch(line); m != nil && len(at) < maxFindings {
 			at[m[1]] = number
 		}
-		if m := reduces().FindStringSubmatch(line); m != nil && at[m[1]] > 0 {
+		if m := reduces.re().FindStringSubmatch(line); m != nil && at[m[1]] > 0 {
 			s.say(number, env.Note, "One number proves little", fmt.Sprintf("The tensor of line %d has one element.", at[m[1]]), "Such a test shows that ranks meet. A rail without a cable, a fallback to sockets and lost packets under load pass it.", "Reduce 256 MiB or more, check the sum and take the time, as `fabricform verify` does.")
 			return
 		}

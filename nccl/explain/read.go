@@ -3,10 +3,8 @@ package explain
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -142,26 +140,20 @@ func nothing(kind Kind, e Explanation) string {
 }
 
 // trouble is what lines say of an error, in the words of any program, in lower case.
-var trouble = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`error|fail|fatal|abort|exception|\bkill|segmentation fault|core dumped|timeout|timed out|invalid|unable|cannot|can't|could not|mismatch|traceback|assert|refused|unreachable|terminated|no such|not found|sigterm|\bstuck|` +
-		`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ |报错|错误|失败|卡住|无法|异常|超时|崩溃`)
-})
+var trouble = pattern{text: `error|fail|fatal|abort|exception|\bkill|segmentation fault|core dumped|timeout|timed out|invalid|unable|cannot|can't|could not|mismatch|traceback|assert|refused|unreachable|terminated|no such|not found|sigterm|\bstuck|` +
+	`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ |报错|错误|失败|卡住|无法|异常|超时|崩溃`}
 
 // troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
-func troubled(line string) bool { return trouble().MatchString(strings.ToLower(line)) }
+func troubled(line string) bool { return trouble.re().MatchString(strings.ToLower(line)) }
 
 // suspicious are further words of trouble. In NCCL's INFO lines and beside errors they mostly mean nothing: they count only where
 // otherwise nothing would be said.
-var suspicious = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\bsig(?:kill|segv|abrt|bus|hup|int|ill)\b|\bsignal \d|\b(?:died?|dead|lost|oom|missing|wrong|degraded|stopped|evicted|expired|violation|illegal|overflow\w*)\b|` +
-		`deadlock|unexpected|disconnect|closed by (?:remote|peer)|broken pipe|reset by|cancel|preempt|corrupt|unhandled|refus|reject|incompatible|undefined|unrecognized|unresponsive|unavailable|interrupt|` +
-		`non-?zero|\brc ?= ?-?[1-9]|unsupported|not supported|too (?:many|few|small|large)|(?:did|does|do) not |n't |not responding|StopIteration|KeyboardInterrupt`)
-})
+var suspicious = pattern{text: `(?i)\bsig(?:kill|segv|abrt|bus|hup|int|ill)\b|\bsignal \d|\b(?:died?|dead|lost|oom|missing|wrong|degraded|stopped|evicted|expired|violation|illegal|overflow\w*)\b|` +
+	`deadlock|unexpected|disconnect|closed by (?:remote|peer)|broken pipe|reset by|cancel|preempt|corrupt|unhandled|refus|reject|incompatible|undefined|unrecognized|unresponsive|unavailable|interrupt|` +
+	`non-?zero|\brc ?= ?-?[1-9]|unsupported|not supported|too (?:many|few|small|large)|(?:did|does|do) not |n't |not responding|StopIteration|KeyboardInterrupt`}
 
 // assigns is a line that sets a variable, whose name or value may hold a word of trouble.
-var assigns = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:[$+] |- |-e |export |set |declare -x |ENV |"?-x )*"?[A-Za-z_]\w*=|^\s*export `)
-})
+var assigns = pattern{text: `^\s*(?:[$+] |- |-e |export |set |declare -x |ENV |"?-x )*"?[A-Za-z_]\w*=|^\s*export `}
 
 // unread marks the lines that report trouble in a text without an error, and that no rule has read: only then does it matter
 // whether a comment or a sentence says so.
@@ -174,17 +166,15 @@ func (r *reading) unread(name, text string, kind Kind) {
 	for line := range strings.Lines(text) {
 		number++
 		c := r.classes[number]
-		skipped := c != other && c != traceLine || comments && strings.HasPrefix(strings.TrimSpace(line), "#") || assigns().MatchString(line) || anyOf(line, printers) || guards().MatchString(line)
-		if !skipped && (troubled(line) || suspicious().MatchString(line)) {
+		skipped := c != other && c != traceLine || comments && strings.HasPrefix(strings.TrimSpace(line), "#") || assigns.re().MatchString(line) || anyOf(line, printers) || guards.re().MatchString(line)
+		if !skipped && (troubled(line) || suspicious.re().MatchString(line)) {
 			r.mark(number, unknown)
 		}
 	}
 }
 
 // guards are parts of commands that act only if another one fails, or that bound its time.
-var guards = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\|\| *(?:exit|true|\{)|\bset -e|\btrap |^\s*(?:\$ )?timeout \d|--?[a-z_-]*timeout[ =]`)
-})
+var guards = pattern{text: `\|\| *(?:exit|true|\{)|\bset -e|\btrap |^\s*(?:\$ )?timeout \d|--?[a-z_-]*timeout[ =]`}
 
 // usual reports whether an INFO line tells of an optional library or symbol that most hosts do not have (src/plugin,
 // src/misc/mlx5dvsymbols.cc and, from 2.30.3, src/os/linux.cc), or of RAS, which collectives do not need.
@@ -212,14 +202,14 @@ func (r *reading) document(name, text string) Kind {
 	for line := range strings.Lines(text) {
 		number++
 		plain := strings.TrimRight(line, "\r\n")
-		if at := composed().FindStringIndex(plain); at != nil {
+		if at := composed.re().FindStringIndex(plain); at != nil {
 			plain, line = plain[at[1]:], line[at[1]:]
 		}
 		c := other
 		parts := parted(plain)
 		for _, part := range parts {
 			is := l.line(number, part)
-			if is == other && len(parts) > 1 && troubled(launched().ReplaceAllString(part, "")) {
+			if is == other && len(parts) > 1 && troubled(launched.re().ReplaceAllString(part, "")) {
 				is = unknown
 			}
 			c = max(c, is)
@@ -260,7 +250,7 @@ func (r *reading) document(name, text string) Kind {
 	l.settings = append(l.settings, s.sets...)
 	told := !script && slices.Contains([]Kind{Log, Commands, Notes, Traceback}, kind)
 	if told {
-		l.unkillable = unkillable().MatchString(rest.String())
+		l.unkillable = unkillable.re().MatchString(rest.String())
 		l.stuck = tells(text, func(number int) bool { return r.classes[number] != other })
 	}
 	l.finish()
@@ -310,12 +300,10 @@ func (r *reading) document(name, text string) Kind {
 }
 
 // composed is what docker compose writes before each line of a service: "trainer-1  | ".
-var composed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][\w.-]*[_-]\d+ +\| ?`) })
+var composed = pattern{text: `^[A-Za-z][\w.-]*[_-]\d+ +\| ?`}
 
 // begins is where a line of NCCL's log, or of vLLM's, begins: "host:1:2 [0] NCCL INFO …", "ERROR 11-04 18:02:56 [a.py:597] …".
-var begins = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[\w.-]+:\d+:\d+ \[\d+\] (?:[\w./]+:\d+ )?NCCL (?:INFO|WARN) |(?:ERROR|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\]`)
-})
+var begins = pattern{text: `[\w.-]+:\d+:\d+ \[\d+\] (?:[\w./]+:\d+ )?NCCL (?:INFO|WARN) |(?:ERROR|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\]`}
 
 // maxParts limits the lines of a log that one line of a paste holds.
 const maxParts = 1000
@@ -332,7 +320,7 @@ func parted(line string) []string {
 	}
 	var out []string
 	from := 0
-	for _, m := range begins().FindAllStringIndex(line, maxParts) {
+	for _, m := range begins.re().FindAllStringIndex(line, maxParts) {
 		if strings.TrimSpace(line[from:m[0]]) != "" {
 			out = append(out, line[from:m[0]])
 		}

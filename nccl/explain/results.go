@@ -50,7 +50,7 @@ func (t *testRun) rate(number int, size, busbw string) {
 func (t *testRun) line(number int, line string, fields []string) bool {
 	ended := t.ended
 	t.ended = strings.HasPrefix(line, "# Avg bus bandwidth") || ended && strings.HasPrefix(line, "# Out of bounds")
-	if at := tester().FindStringSubmatch(line); at != nil && len(t.ranks) < maxHosts {
+	if at := tester.re().FindStringSubmatch(line); at != nil && len(t.ranks) < maxHosts {
 		if t.ranks[at[1]] && t.twice == 0 {
 			t.twice, t.doubled = number, true
 		}

@@ -3,10 +3,8 @@ package explain
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -55,13 +53,11 @@ func (s *script) handedOn(text string, all []command) {
 // handsOn reports whether a script gives the value of a variable to its programs in another way than by an assignment.
 func handsOn(text, name string) bool {
 	return strings.Contains(text, "$"+name) || strings.Contains(text, "{"+name) || strings.Contains(text, "set -a") || strings.Contains(text, "allexport") ||
-		slices.ContainsFunc(exporting().FindAllString(text, -1), func(line string) bool { return strings.Contains(line, name) })
+		slices.ContainsFunc(exporting.re().FindAllString(text, -1), func(line string) bool { return strings.Contains(line, name) })
 }
 
 // exporting is a line that exports a variable, or hands it on by its name.
-var exporting = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^.*(?:\bexport\b|\bdeclare\b|\btypeset\b| -x | -e |--env|--export).*$`)
-})
+var exporting = pattern{text: `(?m)^.*(?:\bexport\b|\bdeclare\b|\btypeset\b| -x | -e |--env|--export).*$`}
 
 // ignored reports options for Slurm below the first command of a batch script, where sbatch no longer reads them (sbatch(1)).
 func (s *script) ignored(text string) {

@@ -35,22 +35,18 @@ const (
 
 var (
 	// virtualMachine and itsTopology are what a text has about a virtual machine and the tree of its devices.
-	virtualMachine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\bVMs?\b|(?i:\bvirtual machines?\b|\bvirtualized\b|\bpass-?through\b|\b(?:proxmox|kvm|qemu|esxi|vmware|hyper-?v|kubevirt|openstack)\b|虚拟机|直通)`)
-	})
-	itsTopology = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\btopo(?:logy|logies)?\b|拓扑`)
-	})
+	virtualMachine = pattern{text: `\bVMs?\b|(?i:\bvirtual machines?\b|\bvirtualized\b|\bpass-?through\b|\b(?:proxmox|kvm|qemu|esxi|vmware|hyper-?v|kubevirt|openstack)\b|虚拟机|直通)`}
+	itsTopology    = pattern{text: `(?i)\btopo(?:logy|logies)?\b|拓扑`}
 )
 
 // flatTold reports a text that asks for the topology of a virtual machine, and in which nothing else was found.
 func (s *script) flatTold(text string, skip func(number int) bool) {
-	if slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) || !virtualMachine().MatchString(text) {
+	if slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) || !virtualMachine.re().MatchString(text) {
 		return
 	}
 	number := 0
 	for l := range strings.Lines(text) {
-		if number++; !skip(number) && !anyOf(l, printers) && itsTopology().MatchString(l) {
+		if number++; !skip(number) && !anyOf(l, printers) && itsTopology.re().MatchString(l) {
 			s.say(number, env.Warning, "The virtual machine hides the topology", "The text tells of the topology in a virtual machine.", "A virtual machine shows PCI bridges, links and NUMA nodes of its own, and NCCL believes them: "+flatTopology, realTopology)
 			return
 		}

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl"
@@ -59,13 +57,11 @@ type device struct {
 }
 
 // described is a row of ibdev2netdev -v: 0000:18:00.0 mlx5_0 (MT4123 - part) name fw 20.1 port 1 (ACTIVE) ==> eth0 (Up).
-var described = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(\w+) \(MT.* port (\d+) \(\w+ *\) ==> (\S+) \((\w+)\)`)
-})
+var described = pattern{text: `(\w+) \(MT.* port (\d+) \(\w+ *\) ==> (\S+) \((\w+)\)`}
 
 // describedDevice reads such a row.
 func (t *tables) describedDevice(number int, line string) bool {
-	at := described().FindStringSubmatch(line)
+	at := described.re().FindStringSubmatch(line)
 	if at != nil {
 		t.devices = append(t.devices, device{number, at[1], at[2], at[3], at[4]})
 	}
@@ -106,7 +102,7 @@ func (t *tables) line(number int, line string) class {
 	if len(fields) < 2 {
 		return other
 	}
-	if len(fields) == 2 && nodeGUID().MatchString(fields[1]) {
+	if len(fields) == 2 && nodeGUID.re().MatchString(fields[1]) {
 		t.listed = 0
 	}
 	switch {
@@ -136,16 +132,14 @@ func (t *tables) line(number int, line string) class {
 }
 
 // offered is a resource of a device plugin, as kubectl describe node lists it, or JSON.
-var offered = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*"?((?:rdma|[\w-]+(?:\.[\w-]+)+)/[\w.-]+)"?: +"?(\d+)"?,?\s*$`)
-})
+var offered = pattern{text: `^\s*"?((?:rdma|[\w-]+(?:\.[\w-]+)+)/[\w.-]+)"?: +"?(\d+)"?,?\s*$`}
 
 // resource notes what a node has to give of a device plugin's resource. A name that another place has more of is not noted.
 func (t *tables) resource(number int, line string) {
 	if t.node = t.node || strings.Contains(line, "llocatable"); !t.node {
 		return
 	}
-	at := offered().FindStringSubmatch(line)
+	at := offered.re().FindStringSubmatch(line)
 	if at == nil || len(t.offers) >= maxRows {
 		return
 	}
@@ -188,10 +182,10 @@ func (t *tables) rule(number int, fields []string) bool {
 }
 
 // nodeGUID is the second word of a row of ibv_devices.
-var nodeGUID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{16}$`) })
+var nodeGUID = pattern{text: `^[0-9a-f]{16}$`}
 
 // gaps are spaces for a tab.
-var gaps = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|\S) {2,}`) })
+var gaps = pattern{text: `(^|\S) {2,}`}
 
 func (t *tables) topologyRow(line string, fields []string) bool {
 	heading := strings.HasSuffix(fields[0], "GPU0") && slices.ContainsFunc([]string{"GPU1", "NIC0", "mlx5_", "roce", "ib", "CPU", "X"}, func(p string) bool { return strings.HasPrefix(fields[1], p) })
@@ -200,7 +194,7 @@ func (t *tables) topologyRow(line string, fields []string) bool {
 		return false
 	}
 	if strings.Contains(line, "\t") {
-		line = gaps().ReplaceAllString(line, "$1\t") // some of its tabs have become spaces
+		line = gaps.re().ReplaceAllString(line, "$1\t") // some of its tabs have become spaces
 	} else if !strings.Contains(fields[0], ":") { // all of them
 		line = strings.Join(fields, "\t")
 		if len(t.topology) == 0 {

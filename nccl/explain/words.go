@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,55 +82,41 @@ var cudaTexts = sync.OnceValue(func() map[string]string {
 
 var (
 	// cudaNamed is an error of CUDA by name: CUDA_ERROR_INVALID_VALUE, cudaErrorUnsupportedPtxVersion; ROCm has names of the same form.
-	cudaNamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:CUDA_ERROR_|cudaError|hipError)([A-Z]\w+)`) })
+	cudaNamed = pattern{text: `(?:CUDA_ERROR_|cudaError|hipError)([A-Z]\w+)`}
 	// cudaNumbered is one by number: "CUDA error 700", "CUDA failure: 802", "cudaError_t code=35", "cudaGetDeviceCount returned 35".
-	cudaNumbered = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:(?i:cuda(?: runtime| driver)?[ _-]?(?:error|failure))(?:_t)?(?: code)?|\bcu(?:da)?[A-Z]\w+(?:\(.{0,80}\))?:? (?:returned|failed|error)(?: with)?(?: error| code| status)*) *[:=(#]? *(\d{2,3})\b`)
-	})
+	cudaNumbered = pattern{text: `(?:(?i:cuda(?: runtime| driver)?[ _-]?(?:error|failure))(?:_t)?(?: code)?|\bcu(?:da)?[A-Z]\w+(?:\(.{0,80}\))?:? (?:returned|failed|error)(?: with)?(?: error| code| status)*) *[:=(#]? *(\d{2,3})\b`}
 	// verbsCall is a call of libibverbs, of a provider or of librdmacm that a line says has failed, with or without the system's words.
-	verbsCall = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*(?:\([^)]{0,120}\))?(?:[^\w]{1,4}[\w ]{0,40})? ?(?:[Ff]ailed|FAILED|[Ee]rror|ERROR|rc|ret|returned|errno)\b|[Ff]ailed (?:to|at|in) (?:\w+ )?(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*|\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*: [A-Z]`)
-	})
+	verbsCall = pattern{text: `\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*(?:\([^)]{0,120}\))?(?:[^\w]{1,4}[\w ]{0,40})? ?(?:[Ff]ailed|FAILED|[Ee]rror|ERROR|rc|ret|returned|errno)\b|[Ff]ailed (?:to|at|in) (?:\w+ )?(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*|\b(?:ibv|rdma|mlx5dv|efadv)_[a-z]\w*: [A-Z]`}
 	// verbsStep is a step of RDMA that a line says has failed, in English words: "failed to create UD QP", "Could not register memory region".
-	verbsStep = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:fail(?:ed|s|ure)?|unable|cannot|can't|couldn't|could not|error)\b(?: to| in| while| when|:)? (modif|chang|transition|creat|allocat|regist|open)\w* .{0,24}?\b(?:(QPs?|queue pairs?)|(CQs?|completion queues?|completion channel|SRQs?)|(MRs?|memory regions?)|(PD|protection domain))\b`)
-	})
+	verbsStep = pattern{text: `(?i)\b(?:fail(?:ed|s|ure)?|unable|cannot|can't|couldn't|could not|error)\b(?: to| in| while| when|:)? (modif|chang|transition|creat|allocat|regist|open)\w* .{0,24}?\b(?:(QPs?|queue pairs?)|(CQs?|completion queues?|completion channel|SRQs?)|(MRs?|memory regions?)|(PD|protection domain))\b`}
 	// libfabricCall is a call of libfabric that a line says has failed.
-	libfabricCall = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\bfi_(?:getinfo|fabric|domain|endpoint|scalable_ep|passive_ep|pep_bind|ep_bind|enable|listen|accept|connect|av_open|av_insert|cq_open|cq_read\w*|eq_open|eq_\w*read\w*|cntr_open|mr_reg\w*|mr_bind|mr_enable|getname|send\w*|recv\w*|tsend\w*|trecv\w*|read\w*|write\w*|inject\w*)\b(?:\([^)]{0,120}\))?[^\w]{1,4}(?:[\w./]+:\d+, )?(?:call |\w+ )?(?:[Ff]ailed|[Ee]rror|ERROR|rc|ret|returned|-\d|[A-Z][a-z]+ )`)
-	})
+	libfabricCall = pattern{text: `\bfi_(?:getinfo|fabric|domain|endpoint|scalable_ep|passive_ep|pep_bind|ep_bind|enable|listen|accept|connect|av_open|av_insert|cq_open|cq_read\w*|eq_open|eq_\w*read\w*|cntr_open|mr_reg\w*|mr_bind|mr_enable|getname|send\w*|recv\w*|tsend\w*|trecv\w*|read\w*|write\w*|inject\w*)\b(?:\([^)]{0,120}\))?[^\w]{1,4}(?:[\w./]+:\d+, )?(?:call |\w+ )?(?:[Ff]ailed|[Ee]rror|ERROR|rc|ret|returned|-\d|[A-Z][a-z]+ )`}
 	// completed is the status of a completion by its name or number: "IBV_WC_RETRY_EXC_ERR", "wc.status = 12", "work completion status: 5", "cqe with error 12".
-	completed = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(?:IBV_WC_)?((?:LOC_LEN|LOC_QP_OP|LOC_PROT|WR_FLUSH|MW_BIND|BAD_RESP|LOC_ACCESS|REM_INV_REQ|REM_ACCESS|REM_OP|RETRY_EXC|RNR_RETRY_EXC|GENERAL)_ERR)\b|(?i:\bwc[._ ]?status|completion status|\b(?:cqe?|wc)\b.{0,40}?(?:status|error))\W{1,3}(\d{1,2})\b`)
-	})
+	completed = pattern{text: `\b(?:IBV_WC_)?((?:LOC_LEN|LOC_QP_OP|LOC_PROT|WR_FLUSH|MW_BIND|BAD_RESP|LOC_ACCESS|REM_INV_REQ|REM_ACCESS|REM_OP|RETRY_EXC|RNR_RETRY_EXC|GENERAL)_ERR)\b|(?i:\bwc[._ ]?status|completion status|\b(?:cqe?|wc)\b.{0,40}?(?:status|error))\W{1,3}(\d{1,2})\b`}
 	// numbered is the number of an error of the system: "non-zero status: 110", "(errno 19)", "error=22", "[110]".
-	numbered = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:status:|errno:?|error:?|failed:|\brc|\bret(?:urned)?)[:=]? *=? *-?(\d{1,3})\b|\[(\d{1,3})\]`)
-	})
+	numbered = pattern{text: `(?:status:|errno:?|error:?|failed:|\brc|\bret(?:urned)?)[:=]? *=? *-?(\d{1,3})\b|\[(\d{1,3})\]`}
 )
 
 // mayCome is a sentence that quotes an error of which it only warns.
-var mayCome = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`)
-})
+var mayCome = pattern{text: `(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`}
 
 // inWords returns a line of another program as NCCL and CUDA would say it: an error that stands there by its name or number gets
 // its text at the end.
 func inWords(line string) string {
 	line = line[:min(len(line), maxText)]
 	if strings.Contains(line, " like ") || strings.Contains(line, " such as ") {
-		line = mayCome().ReplaceAllString(line, "$1")
+		line = mayCome.re().ReplaceAllString(line, "$1")
 	}
 	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "ailed") || strings.Contains(line, "returned") {
-		if at := cudaNamed().FindStringSubmatch(line); at != nil {
+		if at := cudaNamed.re().FindStringSubmatch(line); at != nil {
 			return line + " CUDA error: " + cudaTexts()[strings.ToLower(strings.ReplaceAll(at[1], "_", ""))]
 		}
-		if at := cudaNumbered().FindStringSubmatch(line); at != nil && cudaTexts()[at[1]] != "" {
+		if at := cudaNumbered.re().FindStringSubmatch(line); at != nil && cudaTexts()[at[1]] != "" {
 			return line + " CUDA error: " + cudaTexts()[at[1]]
 		}
 	}
 	if anyOf(line, []string{"_ERR", "wc", "WC", "cq", "CQ", "ompletion status"}) {
-		if at := completed().FindStringSubmatch(line); at != nil {
+		if at := completed.re().FindStringSubmatch(line); at != nil {
 			for status, name := range statuses {
 				if at[1] == name || at[2] == strconv.Itoa(status) {
 					return fmt.Sprintf("%s status=IBV_WC_%s(%d)", line, name, status)
@@ -141,20 +126,20 @@ func inWords(line string) string {
 	}
 	if verbs, fabric := anyOf(line, []string{"ibv_", "rdma_", "5dv_", "fadv_"}), strings.Contains(line, "fi_"); verbs || fabric {
 		number := ""
-		if at := numbered().FindStringSubmatch(line); at != nil {
+		if at := numbered.re().FindStringSubmatch(line); at != nil {
 			number = at[1] + at[2]
 		}
 		switch {
 		case strings.Contains(line, "ibv_modify_qp") && number != "":
 			return line + " ibv_modify_qp failed with " + number + " "
-		case verbs && verbsCall().MatchString(line):
+		case verbs && verbsCall.re().MatchString(line):
 			return line + rdmaCall + systemErrors[number]
-		case fabric && libfabricCall().MatchString(line):
+		case fabric && libfabricCall.re().MatchString(line):
 			return line + libfabricFails + systemErrors[number]
 		}
 	}
 	if anyOf(line, []string{"QP", "CQ", " MR", "PD", "SRQ", "ueue pair", "ompletion queue", "emory region", "rotection domain"}) && !strings.Contains(line, "`") {
-		if at := verbsStep().FindStringSubmatch(line); at != nil {
+		if at := verbsStep.re().FindStringSubmatch(line); at != nil {
 			call := " ibv_create_qp"
 			switch {
 			case at[2] != "" && strings.Contains("modif chang transition", strings.ToLower(at[1])):
@@ -167,13 +152,13 @@ func inWords(line string) string {
 				call = " ibv_alloc_pd"
 			}
 			number := ""
-			if at := numbered().FindStringSubmatch(line); at != nil {
+			if at := numbered.re().FindStringSubmatch(line); at != nil {
 				number = at[1] + at[2]
 			}
 			return line + call + rdmaCall + systemErrors[number]
 		}
 	}
-	if raised().MatchString(launched().ReplaceAllString(strings.TrimSpace(line), "")) {
+	if raised.re().MatchString(launched.re().ReplaceAllString(strings.TrimSpace(line), "")) {
 		return line + ofException
 	}
 	if strings.TrimSpace(line) == "Killed" {
