@@ -37,6 +37,9 @@ type Link struct {
 	// AddrGen is the live ipv6.conf.addr_gen_mode. Managers always set the mode, so if the spec does not set it, our
 	// file must name the live value.
 	AddrGen string
+	// LinkLocal is how the manager makes the link's link-local address itself, with the kernel's mode none: eui64 or stable-privacy. "" if the
+	// kernel makes the address, if there is none, or if the spec sets the mode.
+	LinkLocal string
 }
 
 // Whole reports whether fabricform writes the whole configuration of the NIC: its addresses are declared, or it is a bond, a VLAN or a
@@ -94,6 +97,9 @@ const AddrGenMode = "ipv6.conf.addr_gen_mode"
 func (l Link) linkLocal() string {
 	if l.Master != nil {
 		return "none" // the bond has the addresses
+	}
+	if l.LinkLocal != "" {
+		return l.LinkLocal
 	}
 	mode := l.WantedSysctls()[AddrGenMode]
 	if mode == "" {

@@ -113,6 +113,7 @@ type Profile struct {
 	File      string // from which the manager reads the profile; a front generated it
 	UUID      string // "" if the manager gives it one
 	Addresses []string
+	LinkLocal string // see Link.LinkLocal
 }
 
 // Behind says how a manager configures NICs by files that a front generated.

@@ -88,6 +88,12 @@ const (
 	netplanDevices = "      # device: "
 )
 
+// netplanLinkLocal is the line of a NIC with a link-local address, and netplanGeneration the key before how it is made.
+const (
+	netplanLinkLocal  = "      link-local: [ipv6]"
+	netplanGeneration = "      ipv6-address-generation: "
+)
+
 // netplanUUID is the key before the UUID of a NIC's profile (netplan 0.102 and later).
 const netplanUUID = "      networkmanager:\n        uuid: "
 
@@ -107,6 +113,11 @@ func netplanProfiles(_, text string) (out []Profile) {
 		case len(out) == 0:
 		case depth == 6:
 			list = key == "addresses"
+			if mode, is := strings.CutPrefix(line, netplanGeneration); is {
+				out[len(out)-1].LinkLocal = mode
+			} else if line == netplanLinkLocal { // comes first
+				out[len(out)-1].LinkLocal = "eui64" // NetworkManager's default for a keyfile
+			}
 			if names := netplanNamed(line); names != nil {
 				out[len(out)-1].Netdev = names[0]
 			}
@@ -167,10 +178,10 @@ func netplanFile(links []Link) File {
 		if l.linkLocal() == "none" {
 			b.WriteString("      link-local: []\n")
 		} else {
-			b.WriteString("      link-local: [ipv6]\n")
+			b.WriteString(netplanLinkLocal + "\n")
 		}
-		if l.linkLocal() == "eui64" && (!behind.EUI64Needs6 || l.has6()) {
-			b.WriteString("      ipv6-address-generation: eui64\n")
+		if mode := l.linkLocal(); (mode == "eui64" || mode == l.LinkLocal) && (!behind.EUI64Needs6 || l.has6()) {
+			b.WriteString(netplanGeneration + mode + "\n")
 		}
 		b.WriteString(netplanAddresses(l) + netplanRoutes(l) + netplanRules(l))
 	}

@@ -211,10 +211,11 @@ func keyfileFamily(l Link, family int) string {
 	}
 	stands := keyfileStands(l, family)
 	alone := len(addresses) == 0
+	makes := l.LinkLocal != "" && !l.acceptRA() // only with "ignore" is accept_ra left to the kernel
 	switch {
 	case alone && family == inet:
 		b.WriteString("method=disabled\n")
-	case alone && stands == "":
+	case alone && stands == "" && !makes:
 		b.WriteString("method=" + keyfileNo6(l) + "\n")
 	case alone:
 		b.WriteString("method=link-local\n") // "disabled" turns IPv6 off
@@ -225,7 +226,7 @@ func keyfileFamily(l Link, family int) string {
 		}
 		b.WriteString("never-default=true\nmay-fail=false\n")
 	}
-	if family == inet6 && (!alone || stands != "") {
+	if family == inet6 && (!alone || stands != "" || makes) {
 		mode := map[string]string{"stable-privacy": "stable-privacy", "random": "stable-privacy"}[l.linkLocal()]
 		if mode == "" {
 			mode = "eui64"
@@ -353,6 +354,7 @@ func keyfileProfiles(path, text string) []Profile {
 			p.Addresses = append(p.Addresses, address)
 		}
 	}
+	p.LinkLocal = keyValue(text, "ipv6", "addr-gen-mode") // our files have it wherever NetworkManager makes the address
 	return []Profile{p}
 }
 

@@ -25,8 +25,8 @@ func TestProfilesOfOurFiles(t *testing.T) {
 
 	ls := links(networkManager, nil)
 	for i, want := range []Profile{
-		{"ens1-f0", keyfileFolder + "/fabricform-lab-2-ens1-f0.nmconnection", continued, texts},
-		{"ens2f0", keyfileFolder + "/fabricform-lab-2-ens2f0.nmconnection", ls[1].uuid(), nil},
+		{"ens1-f0", keyfileFolder + "/fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64"},
+		{"ens2f0", keyfileFolder + "/fabricform-lab-2-ens2f0.nmconnection", ls[1].uuid(), nil, ""},
 	} {
 		f := keyfile(ls[i])
 		if got := keyfileProfiles(f.Path, f.Text); !reflect.DeepEqual(got, []Profile{want}) {
@@ -42,8 +42,8 @@ func TestProfilesOfOurFiles(t *testing.T) {
 	bond.Link.Name, bond.Device = "bond0", &netif.DeviceSpec{Name: "bond0", Bond: &netif.BondSpec{}}
 	f := netplanFile(append(ls, bond))
 	want := []Profile{
-		{"ens1-f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens1-f0.nmconnection", continued, texts},
-		{"ens2f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens2f0.nmconnection", "", nil},
+		{"ens1-f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64"},
+		{"ens2f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens2f0.nmconnection", "", nil, "eui64"},
 	}
 	if got := netplanProfiles(f.Path, f.Text); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nof\n%s", got, f.Text)

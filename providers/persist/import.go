@@ -23,8 +23,12 @@ func (provider) Import(ctx context.Context, r host.Reader, d *resource.Draft) er
 		return nil
 	}
 	netmanager.Gather(ctx, r, d.Snapshot)
-	claims := netmanager.Part.Of(d.Snapshot).Claims
+	found := netmanager.Part.Of(d.Snapshot)
+	claims := found.Claims
 	for _, n := range d.Host.NICs {
+		if n.IPv6LinkLocal == "none" && slices.Contains(found.InCharge, n.Netdev) {
+			n.IPv6LinkLocal = "keep" // the claimer sets this mode on all its links, and makes their addresses itself
+		}
 		c, claimed := claims[n.Netdev]
 		files := ""
 		if claimed {

@@ -2,6 +2,8 @@ package persist
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"sync"
@@ -58,7 +60,9 @@ func withManagers(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 		if out[i], err = managerOf(managers, s.Manager, l); err != nil {
 			return nil, err
 		}
-		out[i].Continues = continues(snap, out[i])
+		profile := written(snap, out[i])
+		out[i].Continues = continues(snap, out[i], profile)
+		out[i].LinkLocal = linkLocal(snap, out[i], profile)
 	}
 	return out, nil
 }
@@ -66,19 +70,58 @@ func withManagers(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 // continues returns the UUID of the profile that our file for a link continues: the one that the file has, or the one whose file somebody has
 // removed. The manager then goes on with the link as if nothing had happened: another profile would take its addresses away first (seen with
 // NetworkManager 1.52, which also removes the rules of a profile when it releases the link).
-func continues(snap *facts.Snapshot, l netmanager.Link) string {
-	if l.Manager == nil || l.Manager.Profiles == nil {
+func continues(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile) string {
+	switch {
+	case l.Manager == nil || l.Manager.Profiles == nil:
 		return ""
-	}
-	if there(snap, l) {
-		at := l.Manager.File(l)
-		for _, p := range l.Manager.Profiles(at, snap.Files[at].Text) {
-			if p.Netdev == l.Link.Name {
-				return p.UUID
-			}
-		}
+	case ours != nil:
+		return ours.UUID
 	}
 	return netmanager.Part.Of(snap).Orphans[l.Link.Name]
+}
+
+// linkLocal returns how the claimer makes a link's link-local address itself: the kernel's mode, which it sets to none, does not tell, but the
+// address does. Our file tells what it is to be while there is none, as without a carrier.
+func linkLocal(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile) (mode string) {
+	if l.By() != claimer || l.AddrGen != "1" || l.Master != nil || l.WantedSysctls()[netmanager.AddrGenMode] != "" {
+		return ""
+	}
+	for _, a := range snap.Addrs {
+		switch ip := a.Prefix.Addr(); {
+		case a.Index != l.Link.Index || !ip.Is6() || !ip.IsLinkLocalUnicast():
+		case ip == eui64(l.Link.MAC):
+			return "eui64"
+		default:
+			mode = "stable-privacy"
+		}
+	}
+	if mode == "" && ours != nil {
+		mode = ours.LinkLocal
+	}
+	return mode
+}
+
+// eui64 returns the link-local address that follows from a MAC address (RFC 4291, appendix A); invalid if the text is none.
+func eui64(mac string) netip.Addr {
+	m, err := net.ParseMAC(mac)
+	if err != nil || len(m) != 6 {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+}
+
+// written returns the profile of a link in our file; nil if there is none, or if its manager does not know links by profiles.
+func written(snap *facts.Snapshot, l netmanager.Link) *netmanager.Profile {
+	if l.Manager == nil || l.Manager.Profiles == nil || !there(snap, l) {
+		return nil
+	}
+	at := l.Manager.File(l)
+	for _, p := range l.Manager.Profiles(at, snap.Files[at].Text) {
+		if p.Netdev == l.Link.Name {
+			return &p
+		}
+	}
+	return nil
 }
 
 // find returns the link of a NIC. A bond or VLAN that does not exist yet is as the kernel makes it.
