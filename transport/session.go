@@ -190,6 +190,10 @@ func (s *Session) whyEnded() error {
 	default:
 		e.Err = fmt.Errorf("the helper exited without output: %w", orEnd(s.exit))
 	}
+	var status *ssh.ExitError
+	if e.Hint == "" && errors.As(s.exit, &status) && status.Signal() == string(ssh.SIGKILL) {
+		e.Hint = "somebody killed it, or the kernel did because the host's memory ran out: look for \"Out of memory\" in `journalctl -k`"
+	}
 	return e
 }
 

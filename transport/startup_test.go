@@ -119,6 +119,22 @@ func TestTestsRunNoStartupFilesOfTheirOwner(t *testing.T) {
 	}
 }
 
+// TestAKilledHelperIsTold: nothing else says why it is gone.
+func TestAKilledHelperIsTold(t *testing.T) {
+	for command, hint := range map[string]string{"kill -KILL $$": "Out of memory", "echo no >&2; kill -KILL $$": "Out of memory", "kill -TERM $$": "", "exit 137": ""} {
+		_, c := loggedIn(t)
+		s, err := c.run(t.Context(), "h", command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.awaitGreeting()
+		var e *Error
+		if !errors.As(err, &e) || (hint == "") != (e.Hint == "") || !strings.Contains(e.Hint, hint) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
 // TestSudoThatRefusesPointsToTheRuleOfTheHelper: the section exists, and a rule that allows every command is not advised.
 func TestSudoThatRefusesPointsToTheRuleOfTheHelper(t *testing.T) {
 	page, err := os.ReadFile("../docs/questions.md")
