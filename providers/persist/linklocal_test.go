@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
-	"github.com/fabricform/fabricform/resource"
 )
 
 // TestTheLinkLocalAddressOfTheManagerStays: NetworkManager sets the kernel's mode none and makes the address itself. What it does with our file, it
@@ -97,25 +95,4 @@ func method6(text string) string {
 		return line
 	}
 	return value(first) + " " + value(second)
-}
-
-// TestAnImportLeavesLinkLocalAddressesToTheirManager: the mode none tells nothing of a link that NetworkManager manages.
-func TestAnImportLeavesLinkLocalAddressesToTheirManager(t *testing.T) {
-	for _, persist := range []bool{false, true} {
-		nic := func(name, netdev, linkLocal string) *fabric.NIC {
-			return &fabric.NIC{Name: name, Host: "a", Netdev: netdev, Persist: true, IPv6LinkLocal: linkLocal, Addresses: prefixes("10.0.0.1/24"), AddressesSet: true}
-		}
-		h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{nic("managed", "ens1f0", "none"), nic("other", "ens2f0", "none"), nic("kernel", "ens-3.7", "eui64")}}
-		snap := snapshot(networkManager)
-		found(snap, func(f *netmanager.Found) { f.InCharge = []string{"ens1f0", "ens-3.7"} })
-		d := &resource.Draft{Snapshot: snap, Host: h, Persist: persist}
-		if err := (provider{}).Import(t.Context(), machine(t, nil), d); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []string{"keep", "none", "eui64"} {
-			if got := h.NICs[i].IPv6LinkLocal; got != want {
-				t.Errorf("persist %v, %s: %q, want %q", persist, h.NICs[i].Name, got, want)
-			}
-		}
-	}
 }
