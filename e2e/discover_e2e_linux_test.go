@@ -129,10 +129,10 @@ func TestDiscoverFindsWhatIsCabled(t *testing.T) {
 		t.Errorf("%v: %+v", err, report)
 	}
 
-	try(t, state, "verify", "-lab", "-only=cabling", fabric).want(t, 0, "✓ cabling a → b          cabled             b.rail0  (want b.rail0)", "Verified (cabling): 5 passed")
+	try(t, state, "verify", "-lab", "-only=cabling", fabric).want(t, 0, "✓ cabling  a → b  cabled  b.rail0  (want b.rail0)", "Verified (cabling): 5 passed")
 	try(t, state, "lab", "fault", fabric, "rail0", "swap=rail1").want(t, 0)
 	try(t, state, "verify", "-lab", "-only=cabling", fabric).want(t, 3, "declared a.rail0 – b.rail0, cabled to b.rail1",
-		"-  endpoints = [host.a.nic.rail0, host.b.nic.rail0]\n      +  endpoints = [host.a.nic.rail0, host.b.nic.rail1]\n", "-  endpoints = [host.a.nic.rail1, host.b.nic.rail1]\n      +  endpoints = [host.a.nic.rail1, host.b.nic.rail0]\n", "✓ cabling a → c")
+		"-  endpoints = [host.a.nic.rail0, host.b.nic.rail0]\n      +  endpoints = [host.a.nic.rail0, host.b.nic.rail1]\n", "-  endpoints = [host.a.nic.rail1, host.b.nic.rail1]\n      +  endpoints = [host.a.nic.rail1, host.b.nic.rail0]\n", "✓ cabling  a → c")
 	cables("Direct cables\n  ✓ a:ens1f0 – b:ens1f1\n  ✓ a:ens1f1 – b:ens1f0\n")
 }
 

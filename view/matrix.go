@@ -148,9 +148,7 @@ func (p *Printer) row(network, host string, paths []path) {
 	}
 	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first:",
 		network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
-	for _, r := range paths[0].results {
-		if r.Verdict == validators.Fail || r.Verdict == validators.Warn {
-			p.result(r)
-		}
-	}
+	p.list(slices.DeleteFunc(slices.Clone(paths[0].results), func(r validators.Result) bool {
+		return r.Verdict != validators.Fail && r.Verdict != validators.Warn
+	}))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
@@ -261,9 +262,29 @@ func heading(r validators.Result) string {
 
 func (p *Printer) printChecked(g []validators.Result) {
 	p.Linef("%s", p.bold(heading(g[0])))
-	for _, r := range g {
-		p.result(r)
+	p.list(g)
+}
+
+// list prints results below each other, with aligned columns.
+func (p *Printer) list(results []validators.Result) {
+	var c columns
+	for _, r := range results {
+		c.check, c.where, c.what = max(c.check, width(string(r.Check))), max(c.where, width(where(r))), max(c.what, width(What(r)))
 	}
+	for _, r := range results {
+		p.result(r, c)
+	}
+}
+
+// columns are the widths of the first columns of a list of results.
+type columns struct{ check, where, what int }
+
+// width is how wide a value is as it is printed. A long one does not widen its column.
+func width(value string) int {
+	if n := utf8.RuneCountInString(neutral(value)); n <= 24 {
+		return n
+	}
+	return 0
 }
 
 // subjectAndHosts names the subject and the hosts, each host once.
@@ -290,22 +311,23 @@ func where(r validators.Result) string {
 	return r.Host
 }
 
-func (p *Printer) result(r validators.Result) {
+func (p *Printer) result(r validators.Result, c columns) {
 	symbol := map[validators.Verdict]styled{
 		validators.Pass: p.good("✓"), validators.Fail: p.bad("✗"), validators.Warn: p.warn("!"), validators.Skip: p.dim("-"),
 	}[r.Verdict]
-	line := compose("  %s %-5s %-14s %-18s", symbol, r.Check, where(r), What(r))
+	line := compose("  %s %-*s  %-*s  %-*s", symbol, c.check, r.Check, c.where, where(r), c.what, What(r))
 	if measured := Measured(r); measured != "" {
-		line += compose(" %s", measured)
+		line += compose("  %s", measured)
 	}
 	if r.Verdict == validators.Skip {
 		if len(r.Values) > 0 {
 			p.Linef("%s  %s", line, p.dim("(not judged: "+r.Cause+")"))
 			return
 		}
-		p.Linef("%s %s", line, p.dim("skipped: "+r.Cause))
+		p.Linef("%s  %s", line, p.dim("skipped: "+r.Cause))
 		return
 	}
+	line = styled(strings.TrimRight(string(line), " "))
 	if expected := Expected(r); expected != "" {
 		line += p.dim("  (want " + expected + ")")
 	}

@@ -64,17 +64,47 @@ func TestAHostThatFailsWithAllIsOneRow(t *testing.T) {
 	var b bytes.Buffer
 	New(&b).Results(results, false)
 	want := `host h04
-  ✗ culprit h04            common cause       all 11 paths of h04.rail fail
+  ✗ culprit  h04  common cause  all 11 paths of h04.rail fail
       look at NIC h04.rail first
 network rail: h04 with h[00-03], h[05-11], 11 paths; the first:
-  ✗ ping  h00 → h04      ping               0 of 5
+  ✗ ping  h00 → h04  ping  0 of 5
       no answer
 path rail:h02-h09
-  ✗ ping  h02 → h09      ping               0 of 5
+  ✗ ping  h02 → h09  ping  0 of 5
       no answer
 ✓ network rail  54 of them: 54 checks passed, 0 skipped
 
 ✗ Fabric not verified: 54 passed, 13 failed, 0 warned, 0 skipped
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", b.String())
+	}
+}
+
+// TestResultsAreAligned: in columns as wide as the values of one subject, without blanks at the end. A long value widens no column.
+func TestResultsAreAligned(t *testing.T) {
+	on := func(check validators.Check, item validators.Item, host, peer string, verdict validators.Verdict, found string) validators.Result {
+		r := validators.Result{Check: check, Item: item, Subject: validators.Subject{Kind: validators.SubjectLink, Name: "rail0"}, Host: host, Peer: peer, Verdict: verdict, Object: "eth1", Found: found}
+		if verdict != validators.Pass {
+			r.Cause = "because"
+		}
+		return r
+	}
+	results := []validators.Result{
+		on(validators.CheckLink, validators.Carrier, "server1", "", validators.Pass, "carrier"),
+		on(validators.CheckCabling, validators.Cabled, "server1", "server2", validators.Pass, "server2.rail0"),
+		on(validators.CheckTCP, validators.Throughput, "server2", "server1", validators.Skip, ""),
+		on(validators.CheckTCP, validators.Throughput, "server2", "", validators.Warn, ""),
+		on(validators.CheckLink, validators.Carrier, "a-host-with-a-very-long-name", "", validators.Pass, "carrier"),
+	}
+	var b bytes.Buffer
+	New(&b).list(results)
+	want := `  ✓ link     server1            carrier     eth1 has carrier
+  ✓ cabling  server1 → server2  cabled      server2.rail0
+  - tcp      server2 → server1  throughput  skipped: because
+  ! tcp      server2            throughput
+      because
+  ✓ link     a-host-with-a-very-long-name  carrier     eth1 has carrier
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
