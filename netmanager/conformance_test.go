@@ -11,7 +11,30 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers/netif"
 )
+
+// kept changes each setting of a NIC that a manager's file holds.
+var kept = map[string]func(*netif.NICSpec){
+	"MTU":       func(s *netif.NICSpec) { s.MTU = 4200 },
+	"Up":        func(s *netif.NICSpec) { s.Up = !s.Up },
+	"Addresses": func(s *netif.NICSpec) { s.Addresses = s.Addresses[1:] },
+}
+
+// keptElsewhere says of each other field of a NIC's spec what keeps it for the next boot.
+var keptElsewhere = map[string]string{
+	"Select": "it finds the NIC", "UndoneMTU": "it is of one plan", "AddressesSet": "Link.Whole", "Device": "the device's own NIC", "Bond": "Link.Master",
+	"AcceptRA": "sysctl.d, and where a manager overrides it, its file", "IPv6LinkLocal": "Link.AddrGen and sysctl.d", "Sysctl": "sysctl.d",
+}
+
+// TestEverySettingOfANICIsKept: a setting that no manager writes would be lost at a reboot.
+func TestEverySettingOfANICIsKept(t *testing.T) {
+	for f := range reflect.TypeFor[netif.NICSpec]().Fields() {
+		if kept[f.Name] == nil && keptElsewhere[f.Name] == "" {
+			t.Errorf("netif.NICSpec has %s: write it in the file of each manager, and add it to kept", f.Name)
+		}
+	}
+}
 
 // TestEachManager: what every row must do.
 func TestEachManager(t *testing.T) {
@@ -31,10 +54,11 @@ func TestEachManager(t *testing.T) {
 			if m.Front {
 				l.Behind = networkd
 			}
-			down := l
-			down.Up = false
-			if reflect.DeepEqual(m.Render([]Link{l}), m.Render([]Link{down})) {
-				t.Error("a NIC whose state is down has the same files as one that is up")
+			for name, change := range kept {
+				other := l
+				if change(&other.NICSpec); reflect.DeepEqual(m.Render([]Link{l}), m.Render([]Link{other})) {
+					t.Errorf("its files are the same with another %s", name)
+				}
 			}
 			stem, text, main := l.Stem(), "", false
 			if m.Stem != nil {
