@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Restorer can restore exactly what the providers of a package change. It saves raw kernel objects, including
+// Restorer can restore exactly what a provider changes, or several providers of a package together. It saves raw kernel objects, including
 // foreign ones on the same devices, because one change can remove others (an MTU below 1280 removes IPv6, a
 // bounced link empties tables).
 type Restorer interface {
