@@ -11,13 +11,13 @@ import (
 
 // Attributes of rtnetlink (include/uapi/linux/{if_addr,rtnetlink,fib_rules,nexthop}.h).
 const (
-	ifaAddress, ifaLocal, ifaLabel, ifaCacheInfo, ifaFlags = 1, 2, 3, 6, 8
+	ifaAddress, ifaLocal, ifaCacheInfo, ifaFlags = 1, 2, 6, 8
 
 	rtaDst, rtaSrc, rtaOIF, rtaGateway, rtaPriority, rtaPrefSrc         = 1, 2, 4, 5, 6, 7
 	rtaMultipath, rtaFlow, rtaCacheInfo, rtaTable, rtaVia, rtaEncapType = 9, 11, 12, 15, 18, 21
 	rtaPref, rtaEncap, rtaExpires, rtaNexthop                           = 20, 22, 23, 30
 
-	fraDst, fraSrc, fraPriority, fraTable, fraProtocol = 1, 2, 6, 15, 21
+	fraDst, fraSrc, fraPriority, fraProtocol = 1, 2, 6, 21
 
 	nhaID, nhaGroup, nhaOIF, nhaGateway       = 1, 2, 5, 6
 	ndaDst, ndaCacheInfo, ndaProbes           = 1, 3, 4
@@ -30,7 +30,6 @@ const (
 	flagNoDAD     = 0x02
 	flagDADFailed = 0x08
 	flagTentative = 0x40
-	flagPermanent = 0x80
 	// Flags that change by themselves: optimistic, deprecated, tentative.
 	passingFlags = 0x04 | 0x20 | flagTentative
 )
