@@ -174,7 +174,7 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 // UnwrapExpression returns the wrapped expression for HCL's static analysis, such as type constraints.
 func (e metered) UnwrapExpression() hcl.Expression {
 	if p, is := e.Expression.(*hclsyntax.ParenthesesExpr); is {
-		return p.Expression // see bared
+		return p.Expression // see inParentheses
 	}
 	return e.Expression
 }
@@ -248,7 +248,7 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.FunctionCallExpr:
 		for i, a := range e.Args {
 			if _, done := a.(argument); !done && (!e.ExpandFinal || i < len(e.Args)-1) {
-				e.Args[i] = argument{metered{Expression: bared(a), m: w.m}}
+				e.Args[i] = argument{metered{Expression: inParentheses(a), m: w.m}}
 			}
 		}
 	case *hclsyntax.SplatExpr:
@@ -265,7 +265,7 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	if _, done := e.(metered); done || e == nil {
 		return e
 	}
-	return metered{Expression: bared(e), m: m}
+	return metered{Expression: inParentheses(e), m: m}
 }
 
 // collect wraps an expression whose values a loop collects.
@@ -278,9 +278,9 @@ func (m *meter) collect(e hclsyntax.Expression) hclsyntax.Expression {
 	return w
 }
 
-// bared puts a reference into parentheses. HCL finds references by node type, so a wrapped reference
+// inParentheses puts a reference into parentheses. HCL finds references by node type, so a wrapped reference
 // must remain visible as a child.
-func bared(e hclsyntax.Expression) hclsyntax.Expression {
+func inParentheses(e hclsyntax.Expression) hclsyntax.Expression {
 	if t, is := e.(*hclsyntax.ScopeTraversalExpr); is {
 		return &hclsyntax.ParenthesesExpr{Expression: t, SrcRange: t.SrcRange}
 	}

@@ -77,7 +77,7 @@ func Mask(text []byte) []byte { return masked().ReplaceAll(text, []byte(Sensitiv
 // shortSecret is the length in characters below which a value is part of too many words: without the letter a, no message can be read.
 const shortSecret = 4
 
-// Redact removes the values from a text that somebody else wrote, such as a program's log. A value of less than four characters is
+// Redact removes the values from a text that somebody else wrote, such as a program's log. A value of fewer than four characters is
 // removed where no letter or digit is beside it.
 func (s Secrets) Redact(text string) string {
 	// The longest first: one value may contain another.

@@ -89,8 +89,8 @@ type Manager struct {
 	// Manage makes the manager manage a NIC, or release it until the next boot; nil if it never touches a NIC without a
 	// file.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
-	// Remakes says that the manager makes a bond or VLAN again that somebody has removed, with its members, while it has files for them, and
-	// removes it when they are gone.
+	// Remakes says that a bond or VLAN exists as long as the manager has files for it: if somebody removes the device, the manager makes it
+	// again with its members, and when the files are gone, it removes the device.
 	Remakes bool
 	// Fences says that from the next boot on, the manager's files keep a manager with Manage away from their NICs.
 	Fences bool

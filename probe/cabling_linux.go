@@ -237,7 +237,7 @@ func sendPair(fd int, p CablingPort, token [cablingTokenSize]byte) (sent int, er
 		return 0, fmt.Errorf("send from %s: %w", p.Netdev, err)
 	}
 	if len(dev.HardwareAddr) != 6 {
-		return 0, fmt.Errorf("send from %s: it is no Ethernet port", p.Netdev)
+		return 0, fmt.Errorf("send from %s: it is not an Ethernet port", p.Netdev)
 	}
 	for _, to := range [][6]byte{nearestBridge, everyone} {
 		frame := probeFrame(to, [6]byte(dev.HardwareAddr), token, p.Number)

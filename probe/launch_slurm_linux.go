@@ -56,7 +56,7 @@ func (s LaunchSpec) writeHosts() error {
 	var text strings.Builder
 	for _, n := range s.Nodes {
 		if !nodeName().MatchString(n) {
-			return fmt.Errorf("%.80q is no name of a node", n)
+			return fmt.Errorf("%.80q is not the name of a node", n)
 		}
 		text.WriteString(strings.Repeat(n+"\n", s.PerNode))
 	}

@@ -58,8 +58,8 @@ func both(wanted, have []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(a string) bool { return !slices.Contains(have, a) })
 }
 
-// ofHost returns the algorithms to ask a host for, of which known_hosts has keys. A host without a known key may show any that it is
-// asked for.
+// ofHost returns the algorithms of host keys to ask a host for: the accepted ones for which known_hosts has a key of the host. If it has
+// none, all accepted ones are asked for.
 func (a accepts) ofHost(known []string) ([]string, error) {
 	if len(known) == 0 && a.hostKeys != nil {
 		known = ssh.SupportedAlgorithms().HostKeys

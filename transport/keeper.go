@@ -237,13 +237,13 @@ func (k *keeper) login(s *socket, r keepRequest) keepAnswer {
 	return keepAnswer{Kept: []Kept{c.Kept}}
 }
 
-// expired reports whether a connection was kept for its time. A clock that is set, or a machine that sleeps, prolongs nothing.
+// expired reports whether the time to keep a connection is over. Neither setting the clock nor suspending the machine extends it.
 func (c *keptConnection) expired(keep time.Duration) bool {
 	now := time.Now()
 	return now.Sub(c.since) >= keep || now.Round(0).Sub(c.since.Round(0)) >= keep
 }
 
-// retire keeps some connections no longer, and returns them.
+// retire drops the connections that which selects, and returns them. One in use is closed after its command.
 func (k *keeper) retire(which func(*keptConnection, time.Duration) bool) []Kept {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -262,7 +262,7 @@ func (k *keeper) retire(which func(*keptConnection, time.Duration) bool) []Kept 
 	return all
 }
 
-// drop keeps one connection no longer.
+// drop drops one connection.
 func (k *keeper) drop(c *keptConnection) {
 	k.retire(func(other *keptConnection, _ time.Duration) bool { return other == c })
 }
@@ -279,7 +279,7 @@ func (k *keeper) closeUnused(c *keptConnection) {
 	}()
 }
 
-// end keeps the connection of that key no longer; "" ends them all, and the keeper.
+// end drops the connection of that key; "" drops them all, and ends the keeper.
 func (k *keeper) end(key string) []Kept {
 	if key == "" {
 		_ = os.Remove(k.socket)

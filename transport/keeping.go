@@ -145,7 +145,7 @@ func newKept(ctx context.Context, at place, t resolved, proven []ssh.PublicKey) 
 	return c
 }
 
-// forget keeps a connection no longer, on which the helper did not start.
+// forget drops a kept connection on which the helper did not start.
 func (k *Keeping) forget(at place) {
 	k.mu.Lock()
 	delete(k.kept, at.kept.Key)

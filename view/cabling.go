@@ -59,7 +59,7 @@ func (p *Printer) Cabling(r *cabling.Report) {
 	}
 	if section(len(r.Silent), "Nothing heard") {
 		p.Linef("  %s %s", p.warn("!"), ends(r.Silent))
-		p.Linef("      These ports have a carrier. The devices at the other end sent nothing in %s, and are no ports that took part.", r.Listened)
+		p.Linef("      These ports have a carrier. The devices at the other end sent nothing in %s, and did not take part.", r.Listened)
 	}
 	if section(len(r.Management)+len(r.NoCarrier)+len(r.Down)+len(r.TakesLLDP)+len(r.Failed), "Not tried, or incomplete") {
 		p.notTried(r)

@@ -279,7 +279,7 @@ func (a *app) mayRaise(ctx context.Context, down map[string][]string, d finding)
 // carrierPatience is how long a port that was set up may take until it has a carrier: both ends negotiate, and optics train.
 const carrierPatience = 10 * time.Second
 
-// awaitCarriers waits until all raised ports have a carrier, or no longer than a port needs, and returns the survey with them.
+// awaitCarriers waits until all raised ports have a carrier, at most carrierPatience, and returns the survey with them.
 func (a *app) awaitCarriers(ctx context.Context, s *apply.Session, snaps map[string]*facts.Snapshot, raised map[string][]string, d finding) (*cabling.Survey, error) {
 	a.err.Progressf("waiting for carriers")
 	now := maps.Clone(snaps)

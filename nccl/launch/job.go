@@ -286,7 +286,7 @@ func (j Job) managementNetwork() netip.Prefix {
 }
 
 // launchNetworks returns the IPv4 networks for the messages of MPI and its launcher; nil if they are unknown. They are those of the
-// management path, or declared ones. All hosts use them, so no host names one by its own word.
+// management path, or declared ones. All hosts use them, so the report of one host alone cannot add a network.
 func (j Job) launchNetworks() []string {
 	switch n := j.managementNetwork(); {
 	case n.IsValid():

@@ -61,7 +61,7 @@ func known(snap *facts.Snapshot, a resource.Atom) error {
 	return nil
 }
 
-// asks returns the permission that a change for root needs when a rollback makes it: the one that apply needs.
+// asks returns the permission that a rollback needs to let root log in again: the same that an apply needs.
 func asks(snap *facts.Snapshot, c resource.Change) (allow, why string) {
 	user, mesh, _ := strings.Cut(c.Atom.Thing(), "/")
 	root := user == "root"

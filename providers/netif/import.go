@@ -44,7 +44,7 @@ func (nic) Import(ctx context.Context, r host.Reader, d *resource.Draft) error {
 			d.Leave("", fmt.Sprintf("%s is a %s: not imported", l.Name, l.Kind))
 			continue
 		case err != nil || len(mac) != 6:
-			d.Leave("", l.Name+" is no Ethernet port: not imported")
+			d.Leave("", l.Name+" is not an Ethernet port: not imported")
 			continue
 		}
 		n := &fabric.NIC{Name: fmt.Sprintf("rail%d", len(d.Host.NICs)), Netdev: l.Name, Up: l.Up, Persist: true, IPv6LinkLocal: "keep",
@@ -257,7 +257,7 @@ func noNIC(r host.Route) string {
 	case kind != "":
 		return fmt.Sprintf("it is of the type %q", kind)
 	case r.Type != unicast:
-		return "it is no unicast route"
+		return "it is not a unicast route"
 	}
 	return ""
 }
@@ -277,7 +277,7 @@ func importable(d *resource.Draft, n *fabric.NIC, r host.Route, all kernelRoutes
 	case undeclared != "":
 		return undeclared
 	case r.Src.IsValid() && !hasAddress(d.Host, r.Src):
-		return "its source is no declared address"
+		return "its source is not a declared address"
 	case r.Via.IsValid() && !r.OnLink && !r.Via.IsLinkLocalUnicast() && n.AddressesSet &&
 		!slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Masked().Contains(r.Via) }):
 		return "its gateway is in no declared subnet of the NIC"

@@ -76,7 +76,7 @@ func TestWhichNICsAreImported(t *testing.T) {
 	if strings.Contains(said.String(), "127.0.0.1") {
 		t.Errorf("the kernel's own address is among\n%s", said.String())
 	}
-	for _, want := range []string{"eno1 carries your connection: it is never imported", "bond0 carries your connection", "br0 is a bridge: not imported", "ib0 is no Ethernet port",
+	for _, want := range []string{"eno1 carries your connection: it is never imported", "bond0 carries your connection", "br0 is a bridge: not imported", "ib0 is not an Ethernet port",
 		"idle is down and has no settings", "address 10.9.9.9/32 of lo: the loopback device is not imported\n", "veth0 is a veth: not imported", "it has addresses with a lifetime, as from DHCP or router advertisements",
 		`"x${y}" is a name that no file can declare`, `"bond:1" is a name that no file can declare`, "it is down, and its cable was found"} {
 		if !strings.Contains(said.String(), want) {

@@ -51,8 +51,8 @@ func TestWhatWasLearnedIsNotDeclared(t *testing.T) {
 		"it was learned (protocol 186)":                   func(r *host.Route) { r.Protocol = 186 },
 		"it has several next hops":                        func(r *host.Route) { r.NextHops = 2 },
 		"it is of the type \"blackhole\"":                 func(r *host.Route) { r.Type = 6 },
-		"it is no unicast route":                          func(r *host.Route) { r.Type = 9 },
-		"its source is no declared address":               func(r *host.Route) { r.Src = netip.MustParseAddr("10.0.0.9") },
+		"it is not a unicast route":                       func(r *host.Route) { r.Type = 9 },
+		"its source is not a declared address":            func(r *host.Route) { r.Src = netip.MustParseAddr("10.0.0.9") },
 		"its gateway is in no declared subnet of the NIC": func(r *host.Route) { r.Via = netip.MustParseAddr("192.0.2.1") },
 		"its gateway is the host itself":                  func(r *host.Route) { r.Via = netip.MustParseAddr("10.0.0.1") },
 	} {

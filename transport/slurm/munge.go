@@ -29,7 +29,7 @@ func (m munge) encode(ctx context.Context, payload string, decoder int) (string,
 // decode returns the payload of a credential that this user made. munged decodes a credential once.
 func (m munge) decode(ctx context.Context, credential string, maker int) (string, error) {
 	if !strings.HasPrefix(credential, "MUNGE:") || strings.Trim(credential, "\n") == "" {
-		return "", errors.New("it is no credential of munge")
+		return "", errors.New("it is not a credential of munge")
 	}
 	out, err := pipe(ctx, credential, m.command("unmunge", "--numeric", "--keys=UID")...)
 	if err != nil {

@@ -54,7 +54,7 @@ func parseNodes(text string) ([]node, error) {
 			continue
 		}
 		if !nodeName().MatchString(v["NodeName"]) {
-			return nil, fmt.Errorf("read scontrol's answer: %q is no name of a node", v["NodeName"])
+			return nil, fmt.Errorf("read scontrol's answer: %q is not the name of a node", v["NodeName"])
 		}
 		if seen[v["NodeName"]] { // a comment may have several lines
 			return nil, fmt.Errorf("read scontrol's answer: it has node %s twice: look for a comment of a node with a line break and NodeName=", v["NodeName"])
