@@ -141,7 +141,7 @@ func removedAsImportSays(t *testing.T, owner string) {
 	})
 	// What the kernel has of the rails, without who added it and what changes by itself.
 	const now = `for d in eth1 eth2 $(ls /sys/class/net | grep -E '^(eth2[.]100|bond0|eth[34])$'); do
-  echo $d $(cat /sys/class/net/$d/mtu) $(ip -d link show dev $d | grep -oE 'master bond0|vlan protocol 802.1Q id 100|\{ 5:3 \}|active-backup miimon 200'); ip -br addr show dev $d | grep -o '[0-9a-f.:]*/[0-9]*' | sort
+  echo $d $(cat /sys/class/net/$d/mtu) $(ip -d link show dev $d | grep -oE 'master bond0|vlan protocol 802.1Q id 100|\{ 5:3 \}|active-backup|miimon 200'); ip -br addr show dev $d | grep -o '[0-9a-f.:]*/[0-9]*' | sort
 done
 ip route show table all | grep -E 'dev (eth[12]|bond0)' | grep -v -e fe80 -e ff00 -e anycast -e '^local' -e broadcast -e multicast | sed -E 's/ (proto|metric|pref|scope) [^ ]+//g; s/ +$//' | sort
 ip rule | grep 10102: | sed 's/ proto .*//'`
