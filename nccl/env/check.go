@@ -157,8 +157,11 @@ func (c *check) replacement(otherwise string) string {
 // Google's plugins).
 var plugins = []struct{ prefix, reader string }{
 	{"NCCL_PLUGIN_P2P", "the RDMA and SHARP plugin"}, {"NCCL_UCX_", "the RDMA and SHARP plugin"}, {"NCCL_SHARP_", "the RDMA and SHARP plugin"},
-	{"NCCL_FASTRAK_", "Google's GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX"}, {"NCCL_SHIMNET_", "Google's plugins"}, {"NCCL_TUNER_CONFIG_PATH", "Google's plugins"},
+	{"NCCL_TESTS_", "nccl-tests or a script that builds them"}, {"NCCL_FASTRAK_", "Google's GPUDirect-TCPXO"}, {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX"}, {"NCCL_SHIMNET_", "Google's plugins"}, {"NCCL_TUNER_CONFIG_PATH", "Google's plugins"},
 }
+
+// ofBuilds are what the names of variables end in that builds and scripts use for NCCL's files and releases.
+var ofBuilds = []string{"_HOME", "_ROOT", "_DIR", "_DIRS", "_PREFIX", "_VERSION", "_VER", "_BRANCH", "_COMMIT", "_TAG", "_REPO", "_URL", "_LIBRARY", "_LIBRARIES"}
 
 // MayRead reports whether NCCL or one of its plugins may read a variable of that name, also if it is misspelt.
 func MayRead(name string) bool {
@@ -176,6 +179,9 @@ func unknown(name string) []Finding {
 	near := Nearest(name, Names())
 	f := Finding{Name: name, Summary: "Unknown NCCL variable", Costs: "NCCL silently ignores unknown names."}
 	switch {
+	case strings.HasPrefix(name, "NCCL_") && slices.ContainsFunc(ofBuilds, func(end string) bool { return strings.HasSuffix(name, end) && !strings.HasSuffix(near, end) }):
+		f.Severity, f.Summary = Note, "Not NCCL's own variable"
+		f.Wrong, f.Costs, f.Instead = fmt.Sprintf("%s looks like a variable of a build or a script, and NCCL does not read it.", name), "For NCCL it has no effect.", "Remove it unless such a program reads it."
 	case near != "":
 		f.Wrong, f.Instead = fmt.Sprintf("There is no %s.", name), fmt.Sprintf("Did you mean %q?", near)
 		f.Near = near

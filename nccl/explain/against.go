@@ -37,7 +37,7 @@ func (r *reading) set(all []setting) {
 	if graph, ok := find(all, "NCCL_GRAPH_FILE"); ok && !graph.dynamic && graph.value != "" {
 		r.add(graph.line, env.Finding{Severity: env.Warning, Name: graph.name, Summary: "For experiments only", Wrong: fmt.Sprintf("NCCL takes its rings and trees from %s instead of finding them.", shorten(graph.value)), Costs: "With other GPUs or another number of them than in that file, NCCL stops with a system or an internal error.", Instead: "Remove it, also from /etc/nccl.conf and ~/.nccl.conf; NCCL_TOPO_FILE may stay."})
 	}
-	if hasIfname && !hasHCA && !sockets && !r.noIB {
+	if hasIfname && !hasHCA && !sockets && !r.noIB && !r.plugged {
 		r.add(ifname.line, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "No list of devices", Wrong: "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data.", Costs: "NCCL uses every active RDMA port, including those for management and storage, or none.", Instead: "Set NCCL_IB_HCA to the fabric's devices, with = in front."})
 	}
 	if _, pinned := find(all, "NCCL_IB_GID_INDEX"); pinned && !sockets {

@@ -17,6 +17,7 @@ type script struct {
 	passed   map[string]bool // -x NAME without a value
 	launched int             // line of the first mpirun; 0: none
 	fleet    bool            // an mpirun starts ranks on several hosts
+	inSlurm  bool            // a batch script of Slurm, below which mpirun's daemons have the script's environment (plm_slurm of Open MPI)
 	network  networks
 	perftest []perftest
 	runs     []command // docker run
@@ -35,9 +36,8 @@ type script struct {
 // commands reads exports, launchers and the other commands of a script, or of a paste of several terminals. rules has the tables
 // of the rules that ip rule shows in them, and the lines.
 func (r *reading) commands(text string, pasted bool, rules map[string]int) *script {
-	s := &script{reading: r, rendered: rendered(text), passed: map[string]bool{}}
+	s := &script{reading: r, rendered: rendered(text), inSlurm: strings.Contains(text, "#SBATCH "), passed: map[string]bool{}}
 	s.breaks, s.named = breaks(text, pasted), namingHosts(text)
-	s.cutOff(text)
 	all, lone := parse(text)
 	s.lone = lone
 	branches := inBranches(all)
@@ -79,12 +79,13 @@ func (s *script) set(w word, where string, fleet bool) bool {
 
 // record records a setting. ${NAME:-value} stands for its value, unless somebody sets NAME elsewhere.
 func (s *script) record(name string, value word, where string, fleet bool) {
+	fallback := false
 	if inner, ok := strings.CutPrefix(value.text, "${"+name+":-"); ok && value.dynamic {
 		if v, closed := strings.CutSuffix(inner, "}"); closed && !strings.ContainsAny(v, "${}`") {
-			value.text, value.dynamic = v, false
+			value.text, value.dynamic, fallback = v, false, true
 		}
 	}
-	s.sets = append(s.sets, setting{line: value.line, name: name, value: value.text, dynamic: value.dynamic, where: where, fleet: fleet, alone: s.alone})
+	s.sets = append(s.sets, setting{line: value.line, name: name, value: value.text, dynamic: value.dynamic, where: where, fleet: fleet, fallback: fallback, alone: s.alone})
 }
 
 // isWrapper reports whether a program or a word of the shell runs the rest of its line as a command.
@@ -97,7 +98,7 @@ func isWrapper(name string) bool {
 }
 
 // runTogether is an option with a value whose end is the next option.
-var runTogether = pattern{text: `^--[a-z][\w-]*=[\w.:/@-]*?[^-](--[a-z][\w-]+=)`}
+var runTogether = pattern{text: `^--[a-z][\w-]*=[\w.:/@-]*?[^-\s](--[a-z][\w-]+=)`}
 
 func (s *script) command(c command) {
 	s.inner(c)
@@ -240,7 +241,7 @@ func (s *script) mpirun(c command) {
 	hydra := slices.ContainsFunc(c.texts(), func(w string) bool {
 		return slices.Contains([]string{"-hosts", "-ppn", "-iface", "-genv", "-env", "-genvall"}, w)
 	}) // MPICH's and Intel's pass the environment on
-	if s.launched == 0 && !hydra && slices.ContainsFunc(c.texts(), func(w string) bool { return strings.HasPrefix(w, "-") }) { // else its own messages
+	if s.launched == 0 && !hydra && !s.inSlurm && slices.ContainsFunc(c.texts(), func(w string) bool { return strings.HasPrefix(w, "-") }) { // else its own messages
 		s.launched = c.line()
 	}
 	words, fleet := c.words[1:], severalHosts(c) && !s.rendered // which compared the hosts

@@ -59,6 +59,7 @@ type reading struct {
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device
+	plugged bool // the text speaks of a network plugin that has devices of its own, as AWS's for EFA
 	amd     bool // the text speaks of RCCL or of GPUs of AMD
 
 	classMap classMap // of a NIC, as the file shows it
@@ -174,6 +175,7 @@ type setting struct {
 	dynamic     bool   // a shell computes the value
 	fleet       bool   // applies to several hosts
 	where       string // the file or program that sets it
+	fallback    bool   // ${NAME:-value}: only if nobody has set NAME before
 	alone       bool   // stands in prose or in a branch, so that it need not agree with other places
 }
 

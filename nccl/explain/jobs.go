@@ -146,7 +146,8 @@ func (j *job) learn(c command) {
 		if n, err := strconv.Atoi(v[strings.LastIndexByte(v, ':')+1:]); ok && err == nil {
 			j.gpus, j.gpusAt = n, fmt.Sprintf("line %d", c.line())
 		}
-		if v, ok := c.value("-n", "--ntasks"); ok && j.all == 0 {
+		_, own := c.value(options...)
+		if v, ok := c.value("-n", "--ntasks"); ok && j.all == 0 && (!own || !strings.HasSuffix(words[at], "srun")) { // a step on hosts of its own number has tasks of its own
 			j.all, _ = strconv.Atoi(v)
 			j.allAt = c.line()
 		}
@@ -392,13 +393,16 @@ var rayAddress = pattern{text: `\bray start\b.*--node-ip-address[= ]+["']?(\d+\.
 // rayItself is a ray start that joins the cluster of its own host.
 var rayItself = pattern{text: `\bray start\b.*--address[= ]+["']?(?:localhost|127\.0\.0\.1):\d`}
 
+// maxGuarded is how many lines may follow a condition that reads it, for it to cover them.
+const maxGuarded = 6
+
 // fromPython is where ranks meet, as a program of Python sets it.
 var fromPython = pattern{text: `os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`}
 
 // jobs checks what the launchers, the variables and the rules of a firewall say together.
 func (s *script) jobs(text string, kind Kind) {
 	j := &s.job
-	number := 0
+	number, guarded := 0, 0
 	for line := range strings.Lines(text) {
 		number++
 		if strings.Contains(line, "NNODES=") && j.startingBy(number, line) {
@@ -408,7 +412,10 @@ func (s *script) jobs(text string, kind Kind) {
 		if at := accelerated.re().FindStringSubmatch(line); at != nil {
 			j.accelerate(word{text: at[2], line: number}, at[1])
 		}
-		if at := fromPython.re().FindStringSubmatch(line); at != nil {
+		if strings.Contains(line, "not in os.environ") { // what follows is for a start without a launcher
+			guarded = number
+		}
+		if at := fromPython.re().FindStringSubmatch(line); at != nil && (guarded == 0 || number > guarded+maxGuarded) {
 			j.meets(word{text: at[1], line: number})
 		}
 	}
@@ -416,7 +423,7 @@ func (s *script) jobs(text string, kind Kind) {
 		switch {
 		case v.dynamic:
 		case v.name == "MASTER_ADDR":
-			j.meets(word{text: v.value, line: v.line})
+			j.meets(word{text: v.value, line: v.line, dynamic: v.fallback})
 		case v.name == "MASTER_PORT" || v.name == "PORT":
 			j.ports = append(j.ports, word{text: v.value, line: v.line})
 		case v.name == "NNODES" || v.name == "NUM_NODES":

@@ -73,11 +73,14 @@ func (s *script) meeting() {
 		if a, err := netip.ParseAddr(host); s.job.nodes < 2 || host != "localhost" && (err != nil || !a.IsLoopback() && !a.IsUnspecified()) {
 			continue
 		}
-		bad := env.Error
-		if s.job.first {
+		bad, unless := env.Error, ""
+		if s.job.first || w.dynamic {
 			bad = env.Warning
 		}
-		s.say(w.line, bad, "Ranks meet at localhost", fmt.Sprintf("%s is each host itself, and the job has %d hosts.", shorten(w.text), s.job.nodes), "It is right only on the host of rank 0: the ranks of all others wait for themselves until the timeout.", "Give the name or the address of the host with rank 0, the same on all hosts. In Slurm: scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1.")
+		if w.dynamic {
+			unless = ", unless MASTER_ADDR is set before the script starts"
+		}
+		s.say(w.line, bad, "Ranks meet at localhost", fmt.Sprintf("%s is each host itself, and the job has %d hosts%s.", shorten(w.text), s.job.nodes, unless), "It is right only on the host of rank 0: the ranks of all others wait for themselves until the timeout.", "Give the name or the address of the host with rank 0, the same on all hosts. In Slurm: scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1.")
 	}
 }
 

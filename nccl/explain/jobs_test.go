@@ -310,3 +310,40 @@ func TestJobsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramsAreNotLogs: what a program's text or a detailed log names is not what happened.
+func TestProgramsAreNotLogs(t *testing.T) {
+	for _, c := range []struct{ name, text, says, notSays string }{
+		{"a.py", "import pynvml\ntry:\n    pynvml.nvmlInit()\nexcept Exception:\n    pass\nos.environ[\"NCCL_DEBUG\"] = \"INFO\"\n", "", "error:"},
+		{"a.txt", "pynvml.nvmlInit()\nexport NCCL_DEBUG=WARN\n", "", "NVML"},
+		{"a.txt", "nvmlInit() failed: Driver Not Loaded\nexport NCCL_DEBUG=WARN\n", "driver is not loaded", ""},
+		{"a.py", "def sigkill_handler(signum, frame):\n    sys.exit(1)\ndist.init_process_group('nccl')\n", "", "A rank ended"},
+		{"a.py", "ERRORS = [\n    \"CUDA error: uncorrectable ECC error encountered\",\n    \"Address already in use\",\n]\ndist.init_process_group('nccl')\n", "", "error:"},
+		{"a.py", "# host:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 192.0.2.1<1> failed : Software caused connection abort\n", "error:", ""},
+		{"a.log", "0: [1.5] [gpu1:5:0] mm_posix.c:353  UCX  DEBUG mm failed to allocate 1065072 bytes with hugetlb Invalid argument\n0: [1.6] [gpu1:5:0] cuda_ipc_md.c:62  UCX  ERROR cuCtxGetDevice(&cu_device) is failed. ret:invalid device context\n", "UCX cannot share GPU memory", "another process's memory"},
+		{"a.log", "libfabric:85:1747438790::core:core:fi_getinfo_():1392<debug> fi_getinfo: failed: No data available\nlibfabric:85:1747438790::efa:mr:efa_mr_reg():1<warn> Unable to register MR: Cannot allocate memory\n", "", "No data"},
+		{"a.sh", "NNODES=${NNODES:-16}\nMASTER_ADDR=${MASTER_ADDR:-localhost}\ntorchrun --nnodes=$NNODES --master_addr=$MASTER_ADDR a.py\n", "line 2: warning:  Ranks meet at localhost", "error:"}, // verl-project/verl, examples/sft
+		{"a.py", "\"\"\"\ntorchrun --nnodes 4 --master_addr h --node_rank ${RANK} a.py\n\"\"\"\nif \"WORLD_SIZE\" not in os.environ:\n    os.environ[\"RANK\"] = \"0\"\n    os.environ[\"MASTER_ADDR\"] = \"localhost\"\n", "", "localhost"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nexport NCCL_DEBUG=INFO\nmpirun -N 1 hostname\nsrun --mpi=pmix ./all_reduce_perf\n", "", "Not set on the other hosts"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=9\n#SBATCH --ntasks-per-node=1\nsrun --nodes=8 --ntasks=8 a &\nsrun --nodes=1 --ntasks=1 b &\n", "", "Fewer tasks"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=9\n#SBATCH --ntasks-per-node=2\nsrun --ntasks=9 a\n", "Fewer tasks", ""},
+		{"Dockerfile", "FROM x\nENV NCCL_DEBUG=INFO\nRUN cd build \\ \n    && cmake \\\n    -DA=1\n", "", "ends too early"},
+		{"a.sh", "export NCCL_DEBUG=INFO\ntorchrun --nnodes=1 \\ \n    a.py\n", "ends too early", ""},
+		{"a.yaml", "env_vars:\n  NCCL_IB_TIMEOUT: null\n  NCCL_DEBUG: null\n  NCCL_PROTO: ~\n", "", "error:"},
+		{"a.yaml", "env_vars:\n  NCCL_IB_TIMEOUT: nul\n", "error:", ""},
+		{"a.sh", "sbatch --nodes 16 --wrap=\"srun --auto-resume=1 bash a.sh\"\n", "", "blank is missing"},
+		{"a.sh", "export FI_PROVIDER=efa\nexport NCCL_SOCKET_IFNAME==eth0\n", "", "No list of devices"},
+		{"a.md", "Smaller GPUs might result in **CUDA out of memory errors** for the examples.\n\n```\nexport NCCL_DEBUG=INFO\n```\n", "", "GPU memory"},
+		{"a.log", "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2021-05-23T08:46:02 ***\n", "error:  The job was cancelled", ""},
+		{"a.log", "P2P=Enabled Latency (P2P Writes) Matrix (us)\n   GPU     0      1\n     0   1.23 49203.45\n     1 49204.03   1.25\n\n   CPU     0      1\n     0   3.71   9.03\n", "line 3: error:  Direct access between GPUs does not work", ""}, // NVIDIA/nccl/issues/257
+		{"a.log", "P2P=Enabled Latency (P2P Writes) Matrix (us)\n   GPU     0      1\n     0   1.23  18.04\n     1  18.86   1.25\n", "", "does not work"},
+		{"a.txt", "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tSYS\tSYS\t0-15\nGPU1\tSYS\t X \tNODE\t16-31\nGPU2\tSYS\tNODE\t X \t16-31\n", "note:  GPUs of different processors", ""},
+		{"a.txt", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-15\nGPU1\tNV4\t X \t16-31\n", "", "different processors"},
+		{"a.log", "[W socket.cpp:601] [c10d] The client socket has failed to connect to [h]:22456 (errno: 22 - Invalid argument).\n", "warning:  c10d cannot connect to one of the addresses", "error:"}, // NVIDIA-NeMo/Speech/issues/7351
+	} {
+		got := asText(Explain(c.name, c.text, nil, fabric.Invocation{}))
+		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
+			t.Errorf("%s: want %q and not %q:\n%s", c.text, c.says, c.notSays, got)
+		}
+	}
+}

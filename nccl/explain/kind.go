@@ -107,6 +107,12 @@ func isScript(name, text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n\ufeff"), "#!")
 }
 
+// isPython reports whether a text is a program of Python: what it says of errors, it only handles or prints.
+func isPython(name, text string) bool {
+	first, _, _ := strings.Cut(strings.TrimLeft(text, " \t\r\n\ufeff"), "\n")
+	return strings.HasSuffix(strings.ToLower(path.Base(name)), ".py") || strings.HasPrefix(first, "#!") && strings.Contains(first, "python")
+}
+
 // maxLooked limits the part of a text that tells its language, in bytes.
 const maxLooked = 1 << 20
 
@@ -139,7 +145,7 @@ func language(name, text string, environment bool) Kind {
 		return Kubernetes
 	case has(".md", ".rst") || strings.Contains(text, "```") || strings.ContainsAny(text, "（：，。"):
 		return Notes
-	case has(".py") || strings.HasPrefix(first, "#!") && strings.Contains(first, "python"):
+	case isPython(name, text):
 		return Python
 	case isScript(name, text):
 		return Commands

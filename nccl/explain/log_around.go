@@ -23,6 +23,9 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 		return false
 	}
 	l.tests(number, trimmed)
+	if l.source {
+		return false
+	}
 	output := anyOf(line, crashes)
 	if title := strings.TrimLeft(trimmed, "#"); strings.HasPrefix(title, " ") && title != trimmed && (output || number == 1) { // the title of a thread, or a comment: the rest of the file decides
 		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
@@ -32,7 +35,7 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	}
 	l.crashed = l.crashed || output
 	switch {
-	case strings.HasPrefix(trimmed, "#"), strings.HasPrefix(trimmed, "//"), isFrame(trimmed), anyOf(line, printers):
+	case strings.HasPrefix(trimmed, "#"), strings.HasPrefix(trimmed, "//"), isFrame(trimmed), isCode(trimmed), detail.re().MatchString(line), anyOf(line, printers):
 	case len(l.foreign) < maxHosts:
 		m := anyLine().meant(inWords(line))
 		switch {
@@ -284,6 +287,15 @@ func isFrame(trimmed string) bool {
 	}
 	return slices.ContainsFunc(frames, func(f string) bool { return strings.HasPrefix(trimmed, f) })
 }
+
+// statement is a line of a Python program: a statement, or a call that is all of the line.
+var statement = pattern{text: `^(?:(?:async )?def \w+\(|class \w+\b.*:|import [\w., ]+$|from [\w.]+ import |(?:el)?if .*:|else:|try:|finally:|except\b.*:|(?:async )?(?:for|with) .*:|while .*:|[a-z_][\w.]*\((?:[^()]|\([^()]*\))*\)$)`}
+
+// isCode reports whether a line is of a program's text, which names errors and calls that nothing has reported.
+func isCode(trimmed string) bool { return statement.re().MatchString(trimmed) }
+
+// detail is what UCX and libfabric print below the level of a warning (ucs/debug/log.c; prov/util/src/util_log.c): of what they try, much fails as it should.
+var detail = pattern{text: `UCX  (?:INFO|DEBUG|TRACE|REQ|DATA|ASYNC|FUNC|POLL) |^libfabric:.*<(?:info|debug|trace)> `}
 
 func anyOf(line string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })

@@ -152,7 +152,7 @@ var further = pattern{text: `\s+[A-Z_][A-Z0-9_]*=`}
 
 // mapped returns the value after the colon of a mapping.
 func (m mention) mapped(text string) (word, bool) {
-	if text == "" {
+	if text == "" || text == "null" || text == "~" { // of YAML and JSON: not set
 		return word{}, false
 	}
 	if m.kind == Kubernetes || m.kind == Compose || m.kind == YAML {

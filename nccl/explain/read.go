@@ -197,6 +197,8 @@ func traces(message string) bool {
 // document reads a text that is no nccl.conf: lines of logs and rows of tables wherever they are, and the rest as commands.
 func (r *reading) document(name, text string) Kind {
 	l, t := newLogged(r), &tables{offers: map[string]int{}, classes: &r.classMap}
+	l.source = isPython(name, text)
+	r.plugged = plugsNetwork.re().MatchString(text)
 	var rest strings.Builder
 	number := 0
 	for line := range strings.Lines(text) {
@@ -233,6 +235,9 @@ func (r *reading) document(name, text string) Kind {
 	script := isScript(name, text)
 	s := r.commands(afterRoot(rest.String()), !script && !strings.Contains(text, "#SBATCH "), t.rules)
 	kind := language(name, text, s.plain)
+	if kind != Dockerfile { // where blanks may follow it (frontend/dockerfile/parser of buildkit)
+		s.cutOff(rest.String())
+	}
 	logs := r.seen[logLine] + r.seen[unknown]
 	pasted := (kind == Commands || kind == Notes || kind == Slurm && !strings.HasPrefix(strings.TrimSpace(text), "#")) && !script
 	l.crashed = l.crashed || pasted && len(l.foreign) > 0 // only the message, without the beginning of its line
@@ -298,6 +303,9 @@ func (r *reading) document(name, text string) Kind {
 	}
 	return kind
 }
+
+// plugsNetwork is what texts have that use the network plugins of AWS (libfabric for EFA) and of Google: NCCL_IB_HCA does not choose their devices.
+var plugsNetwork = pattern{text: `\bFI_(?:PROVIDER|EFA_\w+)|ofi-nccl|/opt/amazon/efa|amazonaws\.com/efa|NET/OFI|\bEFA\b|NCCL_(?:FASTRAK|GPUDIRECTTCPX)_|gpudirect-tcpx`}
 
 // composed is what docker compose writes before each line of a service: "trainer-1  | ".
 var composed = pattern{text: `^[A-Za-z][\w.-]*[_-]\d+ +\| ?`}
@@ -386,7 +394,7 @@ func (l *logged) trouble(rest string) {
 		if stack := strings.Contains(line, "Traceback (most recent call last)"); stack && !named {
 			l.mark(number+1, unknown)
 		}
-		if number++; strings.HasPrefix(line, "#") || !troubled(line) || heads(line) || l.classes[number] != other || isFrame(strings.TrimSpace(line)) || strings.HasPrefix(line, "export ") {
+		if number++; strings.HasPrefix(line, "#") || !troubled(line) || heads(line) || l.classes[number] != other || isFrame(strings.TrimSpace(line)) || isCode(strings.TrimSpace(line)) || detail.re().MatchString(line) || strings.HasPrefix(line, "export ") {
 			continue
 		}
 		l.mark(number, unknown)

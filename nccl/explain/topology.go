@@ -24,6 +24,9 @@ func (r *reading) topology(text string) {
 		}
 		r.say(0, env.Warning, "A rail is not the nearest NIC of its GPU", wrong, "", "Order the rails by nearness to the GPUs, in the same way on all hosts.")
 	}
+	if pair := acrossProcessors(text); pair != "" {
+		r.say(0, env.Note, "GPUs of different processors", pair+" reach each other only over the link between the processors (SYS), and not over NVLink.", "Collectives of GPUs of both sides are as fast as that link and the host's memory. NCCL does not use direct access at that distance, unless NCCL_P2P_LEVEL=SYS.", "If a job does not need all GPUs, give it those of one processor (CUDA_VISIBLE_DEVICES).")
+	}
 	near := slices.ContainsFunc(t.GPUs, func(gpu string) bool {
 		_, distance := t.Nearest(gpu, t.Devices)
 		return distance == facts.DistancePIX || distance == facts.DistancePXB
@@ -38,6 +41,23 @@ func (r *reading) topology(text string) {
 			r.say(0, env.Warning, "GPU without a NIC on its NUMA node", gpu+" reaches every RDMA device only across NUMA nodes (SYS).", "NCCL does not use GPUDirect RDMA at that distance, and data goes through memory.", "Move a NIC to that NUMA node, or do not use this GPU.")
 		}
 	}
+}
+
+// acrossProcessors returns two GPUs that the output of nvidia-smi topo -m joins by SYS, of which the first has no NVLink; "": there are none.
+func acrossProcessors(text string) string {
+	for row := range strings.Lines(text) {
+		fields := strings.Fields(row)
+		if len(fields) < 3 || !strings.HasPrefix(fields[0], "GPU") || !digits(fields[0][3:]) || nvlinked(row, fields[0]) {
+			continue
+		}
+		own := slices.Index(fields, "X")
+		for i := own + 1; own > 0 && i < len(fields) && i-1 < maxGPUs; i++ {
+			if fields[i] == "SYS" && strings.Contains(text, fmt.Sprintf("GPU%d", i-1)) {
+				return fmt.Sprintf("%s and GPU%d", fields[0], i-1)
+			}
+		}
+	}
+	return ""
 }
 
 // nvlinked reports whether a GPU's row in the output of nvidia-smi topo -m shows NVLink (NV1, NV18).

@@ -97,15 +97,21 @@ var (
 	numbered = pattern{text: `(?:status:|errno:?|error:?|failed:|\brc|\bret(?:urned)?)[:=]? *=? *-?(\d{1,3})\b|\[(\d{1,3})\]`}
 )
 
-// mayCome is a sentence that quotes an error of which it only warns.
-var mayCome = pattern{text: `(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`}
+var (
+	// mayCome is a sentence that quotes an error of which it only warns, and mayFollow one that names it.
+	mayCome   = pattern{text: `(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`}
+	mayFollow = pattern{text: `(?i)(\b(?:can|could|may|might)(?: \w+)? (?:cause|lead to|result in|run into|encounter)\b).*?\b(?:errors?|exceptions?|failures?)\b`}
+)
 
 // inWords returns a line of another program as NCCL and CUDA would say it: an error that stands there by its name or number gets
 // its text at the end.
 func inWords(line string) string {
 	line = line[:min(len(line), maxText)]
-	if strings.Contains(line, " like ") || strings.Contains(line, " such as ") {
+	switch {
+	case strings.Contains(line, " like ") || strings.Contains(line, " such as "):
 		line = mayCome.re().ReplaceAllString(line, "$1")
+	case anyOf(line, []string{" can ", " could ", " may ", " might "}):
+		line = mayFollow.re().ReplaceAllString(line, "$1")
 	}
 	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "ailed") || strings.Contains(line, "returned") {
 		if at := cudaNamed.re().FindStringSubmatch(line); at != nil {
