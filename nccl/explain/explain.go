@@ -59,6 +59,7 @@ type reading struct {
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device
+	tcp     bool // a log shows channels by TCP
 	plugged bool // the text speaks of a network plugin that has devices of its own, as AWS's for EFA
 	amd     bool // the text speaks of RCCL or of GPUs of AMD
 

@@ -399,6 +399,9 @@ const maxGuarded = 6
 // fromPython is where ranks meet, as a program of Python sets it.
 var fromPython = pattern{text: `os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`}
 
+// trainerHosts is the number of hosts that Lightning's Trainer is told.
+var trainerHosts = pattern{text: `\bTrainer\([^)]{0,400}?\bnum_nodes *= *(\d{1,4})`}
+
 // jobs checks what the launchers, the variables and the rules of a firewall say together.
 func (s *script) jobs(text string, kind Kind) {
 	j := &s.job
@@ -417,6 +420,11 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if at := fromPython.re().FindStringSubmatch(line); at != nil && (guarded == 0 || number > guarded+maxGuarded) {
 			j.meets(word{text: at[1], line: number})
+		}
+	}
+	if at := trainerHosts.re().FindStringSubmatchIndex(text); at != nil && s.inSlurm {
+		if n, err := strconv.Atoi(text[at[2]:at[3]]); err == nil && n > max(j.nodes, 1) {
+			s.say(1+strings.Count(text[:at[2]], "\n"), env.Error, "The program expects more hosts", fmt.Sprintf("The Trainer is told num_nodes=%d, and Slurm is asked for %s.", n, cmp.Or(plural(j.nodes, "host", "hosts"), "1 host, because --nodes is missing")), "The ranks of the other hosts never start, and all wait for them.", fmt.Sprintf("Write #SBATCH --nodes=%d, with --ntasks-per-node for the GPUs of a host.", n))
 		}
 	}
 	for _, v := range s.sets {

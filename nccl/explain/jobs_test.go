@@ -339,7 +339,23 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.log", "P2P=Enabled Latency (P2P Writes) Matrix (us)\n   GPU     0      1\n     0   1.23  18.04\n     1  18.86   1.25\n", "", "does not work"},
 		{"a.txt", "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tSYS\tSYS\t0-15\nGPU1\tSYS\t X \tNODE\t16-31\nGPU2\tSYS\tNODE\t X \t16-31\n", "note:  GPUs of different processors", ""},
 		{"a.txt", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-15\nGPU1\tNV4\t X \t16-31\n", "", "different processors"},
-		{"a.log", "[W socket.cpp:601] [c10d] The client socket has failed to connect to [h]:22456 (errno: 22 - Invalid argument).\n", "warning:  c10d cannot connect to one of the addresses", "error:"}, // NVIDIA-NeMo/Speech/issues/7351
+		{"a.log", "[W socket.cpp:601] [c10d] The client socket has failed to connect to [h]:22456 (errno: 22 - Invalid argument).\n", "warning:  c10d cannot connect to one of the addresses", "error:"},                                                                                         // NVIDIA-NeMo/Speech/issues/7351
+		{"a.py", "def setup(rank, world_size):\n    os.environ['MASTER_PORT'] = find_free_port()\n    dist.init_process_group('gloo', rank=rank, world_size=world_size)\n\ndef main():\n    mp.spawn(setup, args=(4,), nprocs=4)\n", "line 2: error:  Each process takes a port of its own", ""}, // pytorch/pytorch/issues/53395
+		{"a.py", "def setup(rank, world_size, port):\n    os.environ['MASTER_PORT'] = port\n    dist.init_process_group('gloo', rank=rank, world_size=world_size)\n\ndef main():\n    port = find_free_port()\n    mp.spawn(setup, args=(4, port), nprocs=4)\n", "", "a port of its own"},
+		{"a.py", "def run(rank, world_size):\n    dist.init_process_group('gloo', rank=rank, world_size=world_size)\nmp.spawn(run, args=(world_size,))\n", "line 3: warning:  Only one process is started", ""}, // helboukkouri/character-bert-pretraining/issues/4
+		{"a.py", "def run(rank, world_size):\n    dist.init_process_group('gloo', rank=rank, world_size=world_size)\nmp.spawn(run, (world_size,), world_size)\n", "", "Only one process"},
+		{"a.py", "def run(rank, world_size):\n    dist.init_process_group('gloo', rank=rank, world_size=world_size)\nmp.spawn(\n    run,\n    args=(world_size,),\n    nprocs=world_size)\n", "", "Only one process"},
+		{"a.txt", "The program hangs:\n\n    python imagenet.py --world-size=2 --dist-url=file:///a \\\n    --rank=0 x\n", "line 4: warning:  Only one rank is started", ""}, // pytorch/pytorch/issues/8091
+		{"a.txt", "The program hangs:\n\n    python imagenet.py --world-size 2 --rank 0 x\n    python imagenet.py --world-size 2 --rank 1 x\n", "", "Only one rank"},
+		{"a.log", "a:1:1 [0] NCCL INFO NET/IB: [2] mlx5_2:uverbs2:1/RoCE provider=Mlx5 speed=400000 context=0x5563d0080110 pciPath=/sys/devices/pci0000:37 ar=0\n", "", "does not choose a GID"},
+		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
+		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
+		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},
+		{"a.log", "a:1:2 [0] transport/p2p.cc:237 NCCL WARN failed to open CUDA IPC handle : 101 invalid device ordinal\n", "A rank does not see its peer's GPU", "No GPU in this process"},                                // NVIDIA/nccl/issues/360
+		{"a.txt", "Performance degrades drastically between two docker in one host.\nc1:1:2 [0] NCCL INFO Channel 00 : 3[b3000] -> 4[b4000] [receive] via NET/Socket/0\n", "line 1: warning:  Containers of one host", ""}, // NVIDIA/nccl-tests/issues/93
+		{"a.txt", "Two docker containers on two hosts.\nc1:1:2 [0] NCCL INFO Channel 00 : 3[b3000] -> 4[b4000] [receive] via NET/Socket/0\n", "", "Containers of one host"},
+		{"a.log", "fi_info -p efa lists 16 devices\nNET/IB: ibp198s0f0:1 async fatal event on QP: local access violation work queue error\n", "warning:  NCCL uses RDMA devices beside EFA", ""},
+		{"a.log", "fi_info -p efa lists 16 devices\na:1:2 [0] NCCL INFO NET/IB : No device found.\n", "", "beside EFA"},
 	} {
 		got := asText(Explain(c.name, c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {

@@ -143,10 +143,10 @@ func language(name, text string, environment bool) Kind {
 		return Slurm
 	case !has(".md", ".rst") && starts("apiVersion:") && starts("kind:"): // also within prose
 		return Kubernetes
-	case has(".md", ".rst") || strings.Contains(text, "```") || strings.ContainsAny(text, "（：，。"):
-		return Notes
 	case isPython(name, text):
 		return Python
+	case has(".md", ".rst") || strings.Contains(text, "```") || strings.ContainsAny(text, "（：，。"):
+		return Notes
 	case isScript(name, text):
 		return Commands
 	case strings.Contains(base, "dockerfile") || starts("FROM "):

@@ -17,6 +17,8 @@ var sharing = []string{"Cuda failure 1 '", "Cuda failure 101 '", "Cuda failure 3
 // (src/include/cudawrap.h); RCCL prints "HIP failure 'TEXT'". An error of a kernel is reported by the next call, whichever that is.
 var cudaMeanings = []*meaning{
 	// In these files the calls of the driver are those of cuMem.
+	{role: cause, summary: "A rank does not see its peer's GPU", costs: "NCCL opens memory of a GPU that this process does not have: each process or container of the host was given GPUs of its own (CUDA_VISIBLE_DEVICES, one container for each GPU).",
+		instead: "Give all processes of one host all its GPUs, and choose by torch.cuda.set_device or the local rank. To go without meanwhile: NCCL_P2P_DISABLE=1.", forms: []string{"open CUDA IPC handle*invalid device ordinal" /* –2.8.4 */}},
 	{role: cause, summary: "CUDA's cuMem calls fail", costs: "The driver refuses memory that is made for sharing, as in some virtual machines and containers.", more: cuMem,
 		instead: "Set NCCL_CUMEM_ENABLE=0 on all ranks to go without them, and update the driver.",
 		forms:   inFiles([]string{"include/alloc.h", "transport/p2p.cc", "proxy.cc" /* 2.19.1– */, "allocator.cc" /* 2.24.3– */}, sharing...)},

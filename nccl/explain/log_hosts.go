@@ -90,6 +90,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 		h.noIB = number
 	case strings.HasPrefix(m, "NET/IB : Using"):
 		l.usingIB(number, h, m)
+	case strings.HasPrefix(m, "NET/IB: [") && strings.Contains(m, " speed=") /* 2.20.5– */ :
 	case strings.HasPrefix(m, "NET/IB: [") /* –2.3.7 */ :
 		l.usingIB(number, h, strings.Replace(m, "] ", "]", 1))
 		h.early = true
@@ -265,6 +266,7 @@ func isLocal(name string) bool {
 func (l *logged) channel(number int, h *hostLog, m string) {
 	_, path, _ := strings.Cut(m, " via NET/")
 	h.remote = true
+	l.tcp = l.tcp || strings.HasPrefix(path, "Socket")
 	switch {
 	case strings.Contains(path, "GDRDMA"):
 		h.gdr++

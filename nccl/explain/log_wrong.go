@@ -82,6 +82,7 @@ func (l *logged) finish() {
 	l.behind()
 	l.twice()
 	l.onlyTrace()
+	l.besideEFA()
 	l.stillTrying()
 	l.hanging()
 	l.olderDriver()
@@ -91,6 +92,17 @@ func (l *logged) finish() {
 	l.noLimit()
 	l.thinLinks()
 	l.errors()
+}
+
+// besideEFA reports errors of NCCL's own transport for RDMA in a text that speaks of EFA, which NCCL reaches by a plugin.
+func (l *logged) besideEFA() {
+	at := slices.IndexFunc(l.inOrder, func(r *report) bool {
+		return strings.Contains(r.message, "NET/IB") && (r.of.role == cause || r.of.role == symptom) && !strings.Contains(r.message, "rdmap")
+	})
+	if l.plugged && at >= 0 {
+		l.say(l.inOrder[at].line, env.Warning, "NCCL uses RDMA devices beside EFA", "The text speaks of EFA, and the error is one of NCCL's own transport (NET/IB).", "With EFA, NCCL reaches other hosts by the plugin aws-ofi-nccl (NET/OFI, AWS Libfabric). Other RDMA devices of such a machine, as the bridges of its NVSwitches, lead to no other host.",
+			"See that the plugin loads (NCCL_DEBUG=INFO: NET/OFI; its directory in LD_LIBRARY_PATH, also in the container), and leave the other devices out, as by NCCL_IB_HCA=rdmap.")
+	}
 }
 
 // thinLinks reports GPUs behind PCI links of 0.2 GB/s, which only virtual machines show.

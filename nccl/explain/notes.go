@@ -48,11 +48,14 @@ func (s *script) prose(text string, kind Kind) {
 	}
 	if kind == Notes || kind == Python || kind == Commands || kind == Log {
 		s.ranks(text)
+		s.spawned(text)
+		s.oneOf(text)
 		s.sameGPU(text)
 		s.noGPU(text)
 		s.partOfRanks(text)
 		s.eachFirst(text)
 		s.bridgeTold(text)
+		s.oneHostTold(text, kind)
 		s.sharedTold(text)
 		s.zeroTold(text)
 	}
@@ -92,6 +95,18 @@ func (s *script) sharedTold(text string) {
 		return
 	}
 	s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "/dev/shm is too small", "The text tells of shared memory.", "Docker gives a container 64 MiB, Kubernetes too. NCCL needs more for the GPUs of one host, and ends with a system error, or the program hangs or ends with a bus error.", "docker: --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory at /dev/shm.")
+}
+
+// ofOneMachine is a sentence about several containers on one host.
+var ofOneMachine = pattern{text: `(?i)\b(?:two|2|both|several|multiple|different|separate|between)\b[^.\n]{0,20}\b(?:dockers?|containers?|pods?)\b[^.\n]{0,20}\b(?:in|on|of) (?:the |a )?(?:one|same|single) (?:physical )?(?:host|machine|node|server|box)\b`}
+
+// oneHostTold reports prose by which the ranks of one host are in several containers, beside a log that shows TCP between them.
+func (s *script) oneHostTold(text string, kind Kind) {
+	if at := ofOneMachine.re().FindStringIndex(text); at != nil && kind == Log && s.tcp {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Containers of one host", "The text tells of several containers on one host, and the log shows TCP between ranks.",
+			"NCCL takes containers with names of their own for different hosts (getHostHash in src/misc/utils.cc: host name and boot ID), and sends over the network what could go over NVLink or shared memory.",
+			"Run all ranks of a host in one container. Otherwise give the containers one NCCL_HOSTID, all GPUs of the host (chosen by CUDA_VISIBLE_DEVICES inside), and --ipc=host --pid=host.")
+	}
 }
 
 // bridgeTold reports prose by which containers of several hosts are in bridge networks.

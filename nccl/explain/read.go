@@ -210,7 +210,10 @@ func (r *reading) document(name, text string) Kind {
 		c := other
 		parts := parted(plain)
 		for _, part := range parts {
-			is := l.line(number, part)
+			is := other
+			if !l.source || begins.re().MatchString(part) { // a comment of a program may hold a log, and may only name its lines
+				is = l.line(number, part)
+			}
 			if is == other && len(parts) > 1 && troubled(launched.re().ReplaceAllString(part, "")) {
 				is = unknown
 			}
@@ -286,7 +289,9 @@ func (r *reading) document(name, text string) Kind {
 		return kind
 	}
 	for _, line := range s.lone {
-		r.mark(line, unknown)
+		if kind != Python { // whose quotes are not the shell's
+			r.mark(line, unknown)
+		}
 	}
 	if !script && kind != Python && kind != Slurm && (kind != Notes || !bookish(name)) {
 		r.errors(rest.String())
@@ -305,7 +310,7 @@ func (r *reading) document(name, text string) Kind {
 }
 
 // plugsNetwork is what texts have that use the network plugins of AWS (libfabric for EFA) and of Google: NCCL_IB_HCA does not choose their devices.
-var plugsNetwork = pattern{text: `\bFI_(?:PROVIDER|EFA_\w+)|ofi-nccl|/opt/amazon/efa|amazonaws\.com/efa|NET/OFI|\bEFA\b|NCCL_(?:FASTRAK|GPUDIRECTTCPX)_|gpudirect-tcpx`}
+var plugsNetwork = pattern{text: `\bFI_(?:PROVIDER|EFA_\w+)|ofi-nccl|/opt/amazon/efa|amazonaws\.com/efa|NET/OFI|\bEFA\b|fi_info -p efa|NCCL_(?:FASTRAK|GPUDIRECTTCPX)_|gpudirect-tcpx`}
 
 // composed is what docker compose writes before each line of a service: "trainer-1  | ".
 var composed = pattern{text: `^[A-Za-z][\w.-]*[_-]\d+ +\| ?`}
