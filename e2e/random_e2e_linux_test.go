@@ -306,7 +306,7 @@ func (x *random) another(k *kernel, nic *draftNIC) error {
 	etc := fmt.Sprintf("/proc/%d/root/etc/", k.pid)
 	switch r.IntN(12) {
 	case 0, 1: // an address goes
-		addrs, err := k.handle.AddrList(link, netlink.FAMILY_ALL)
+		addrs, err := whole(func() ([]netlink.Addr, error) { return k.handle.AddrList(link, netlink.FAMILY_ALL) })
 		if err != nil || len(addrs) == 0 {
 			return err
 		}
@@ -322,7 +322,9 @@ func (x *random) another(k *kernel, nic *draftNIC) error {
 		}
 		return k.handle.LinkSetUp(link)
 	case 5: // a route goes
-		routes, err := k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index}, netlink.RT_FILTER_OIF)
+		routes, err := whole(func() ([]netlink.Route, error) {
+			return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index}, netlink.RT_FILTER_OIF)
+		})
 		routes = slices.DeleteFunc(routes, func(r netlink.Route) bool { return r.Protocol == unix.RTPROT_KERNEL })
 		if err != nil || len(routes) == 0 {
 			return err
@@ -335,7 +337,7 @@ func (x *random) another(k *kernel, nic *draftNIC) error {
 		dst := &net.IPNet{IP: net.IPv4(172, 31, byte(r.IntN(200)), 0), Mask: net.CIDRMask(24, 32)}
 		return k.handle.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: dst, Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_LINK, Table: pick(r, 254, 100+nic.cable.number)})
 	case 7: // a rule goes
-		rules, err := k.handle.RuleList(netlink.FAMILY_V4)
+		rules, err := whole(func() ([]netlink.Rule, error) { return k.handle.RuleList(netlink.FAMILY_V4) })
 		rules = slices.DeleteFunc(rules, func(r netlink.Rule) bool { return r.Priority == 0 || r.Priority > 30000 })
 		if err != nil || len(rules) == 0 {
 			return err

@@ -58,7 +58,7 @@ func openKernel(host string, pid int) (*kernel, error) {
 	if k.handle, err = netlink.NewHandleAt(ns); err != nil {
 		return nil, err
 	}
-	links, err := k.handle.LinkList()
+	links, err := whole(k.handle.LinkList)
 	for _, l := range links {
 		k.devices[l.Attrs().Index] = l.Attrs().Name
 	}
@@ -69,6 +69,17 @@ func openKernel(host string, pid int) (*kernel, error) {
 		return nil, err
 	}
 	return k, k.monitor.SetReceiveBufferSize(4<<20, true)
+}
+
+// whole repeats a dump while changes interrupt it: such an answer may lack entries (NLM_F_DUMP_INTR). A kernel that goes on changing,
+// as with duplicate address detection after an apply, interrupts one dump in some hundreds.
+func whole[T any](dump func() ([]T, error)) (out []T, err error) {
+	for range 100 {
+		if out, err = dump(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return out, err
 }
 
 func (k *kernel) close() {
@@ -107,7 +118,7 @@ func (k *kernel) look() (state, error) {
 				}
 				request := nl.NewNetlinkRequest(int(kind), unix.NLM_F_DUMP)
 				request.AddData(nl.NewIfInfomsg(int(family)))
-				messages, err := request.Execute(unix.NETLINK_ROUTE, kind-2) // RTM_NEW… is two below RTM_GET…
+				messages, err := whole(func() ([][]byte, error) { return request.Execute(unix.NETLINK_ROUTE, kind-2) }) // RTM_NEW… is two below RTM_GET…
 				if err != nil {
 					return err
 				}
@@ -385,7 +396,7 @@ func (k *kernel) announced(known state, m syscall.NetlinkMessage) (out []event) 
 func (k *kernel) settle() error {
 	for range 500 {
 		busy := ""
-		links, err := k.handle.LinkList()
+		links, err := whole(k.handle.LinkList)
 		if err != nil {
 			return err
 		}
@@ -394,7 +405,7 @@ func (k *kernel) settle() error {
 				busy = l.Attrs().Name
 			}
 		}
-		addrs, err := k.handle.AddrList(nil, netlink.FAMILY_V6)
+		addrs, err := whole(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_V6) })
 		if err != nil {
 			return err
 		}
