@@ -172,7 +172,11 @@ func tryCommand(t *testing.T, state string, cmd *exec.Cmd) answer {
 func (a answer) want(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	if a.code != code {
-		t.Fatalf("exit %d, want %d", a.code, code)
+		end := func(text string) string {
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			return strings.Join(lines[max(0, len(lines)-10):], "\n")
+		}
+		t.Fatalf("exit %d, want %d; its last words were:\n%s\n%s", a.code, code, end(a.out), end(a.err))
 	}
 	for _, text := range texts {
 		if !strings.Contains(a.out+a.err, text) {

@@ -394,8 +394,9 @@ func (k *kernel) announced(known state, m syscall.NetlinkMessage) (out []event) 
 // settle waits until the kernel has done by itself what follows from a change: every NIC that is up runs, and no address
 // is being probed.
 func (k *kernel) settle() error {
+	var busy string
 	for range 500 {
-		busy := ""
+		busy = ""
 		links, err := whole(k.handle.LinkList)
 		if err != nil {
 			return err
@@ -419,5 +420,5 @@ func (k *kernel) settle() error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return fmt.Errorf("host %s does not settle", k.host)
+	return fmt.Errorf("host %s does not settle: %s", k.host, busy)
 }
