@@ -30,7 +30,7 @@ const patience = 3600
 // Watch returns when the transaction is over or was rolled back. It returns an error if an operator must intervene.
 func (g Guardian) Watch(ctx context.Context, id string) error {
 	for failures := 0; ; {
-		now, t, err := g.look(id)
+		t, now, err := g.Store.readNow(id)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // finished and pruned
 		}
@@ -77,7 +77,7 @@ func (g Guardian) Expired() (*Transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d, _ := judge(t, now); d == GoBack || !t.State.Open() {
+	if expired(t, now) || !t.State.Open() {
 		return t, nil
 	}
 	return nil, nil
@@ -93,21 +93,13 @@ func (g Guardian) RevertExpired(ctx context.Context, t *Transaction) (*Transacti
 	return g.Store.Read(t.ID)
 }
 
-func (g Guardian) look(id string) (Moment, *Transaction, error) {
-	now, err := g.Store.clock()
-	if err != nil {
-		return now, nil, err
-	}
-	t, err := g.Store.Read(id)
-	return now, t, err
-}
-
 // goBack stops the helper, so that it makes no more changes, and reverts. done is false if the result could
 // not be written to disk, or if the lease was renewed at the last moment.
 func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
 	if t.Helper != nil && !t.Rebooted && t.Helper.Process.PID != os.Getpid() {
 		g.awaitRevert(ctx, t)
-		if now, unread := g.Store.Read(t.ID); unread != nil || now.State.Open() && now.State != RevertFailed {
+		again, now, unread := g.Store.readNow(t.ID)
+		if unread != nil || expired(again, now) {
 			err = t.Helper.Stop(ctx)
 		}
 	}

@@ -81,3 +81,8 @@ func judge(t *Transaction, now Moment) (Decision, time.Duration) {
 	}
 	return GoBack, 0
 }
+
+func expired(t *Transaction, now Moment) bool {
+	d, _ := judge(t, now)
+	return d == GoBack
+}

@@ -164,11 +164,7 @@ func (s *Store) WillRollBack(id string, how Rollback) error {
 // Ends returns nil if the owner of the token may end the transaction. It returns a *HeldError while another
 // client may still renew the lease without knowing that the transaction has ended.
 func (s *Store) Ends(id, token string) error {
-	now, err := s.clock()
-	if err != nil {
-		return err
-	}
-	t, err := s.Read(id)
+	t, now, err := s.readNow(id)
 	if err != nil {
 		return err
 	}
@@ -182,11 +178,7 @@ func (s *Store) Ends(id, token string) error {
 // Live returns nil while the owner of the token may change the host: the lease is valid and the backup is
 // on disk. Each action calls it just before it acts.
 func (s *Store) Live(id, token string) error {
-	now, err := s.clock()
-	if err != nil {
-		return err
-	}
-	t, err := s.Read(id)
+	t, now, err := s.readNow(id)
 	switch {
 	case err != nil:
 		return err

@@ -142,6 +142,14 @@ func (s *Store) Read(id string) (*Transaction, error) {
 	return t, nil
 }
 
+// readNow reads a transaction, and then the clock, which it returns even if the transaction cannot be read. The other way round, a
+// heartbeat between the two would put the deadline further ahead than a whole lease, which counts as expired.
+func (s *Store) readNow(id string) (*Transaction, Moment, error) {
+	t, unread := s.Read(id)
+	now, err := s.clock()
+	return t, now, errors.Join(unread, err)
+}
+
 // List returns all transactions, the latest last. It does not wait for the lock.
 func (s *Store) List() ([]*Transaction, error) {
 	entries, err := os.ReadDir(s.dir)
@@ -172,11 +180,11 @@ func (s *Store) List() ([]*Transaction, error) {
 
 // Pending returns the open transaction, or nil, and the time left on its lease.
 func (s *Store) Pending() (*Transaction, time.Duration, error) {
-	now, err := s.clock()
+	all, err := s.List()
 	if err != nil {
 		return nil, 0, err
 	}
-	all, err := s.List()
+	now, err := s.clock() // after reading, as in readNow
 	if err != nil {
 		return nil, 0, err
 	}

@@ -123,6 +123,40 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
+// TestAHeartbeatMeanwhileIsNoEnd: somebody looks at a transaction, and while it looks, the lease is renewed. That is the sign of a client
+// that lives; a guardian that took it for the end of the lease would kill the helper in the middle of an apply.
+func TestAHeartbeatMeanwhileIsNoEnd(t *testing.T) {
+	s, clock := newFake(t)
+	tx := begun(t, s)
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
+	beats := func() {
+		clock.now.Uptime += time.Second
+		must[*Transaction](t)(s.Beat(tx.ID, tx.Token))
+	}
+	// Its clock is read once, and a heartbeat comes just after.
+	looker := NewStore(s.dir, func() (Moment, error) {
+		now := clock.now
+		beats()
+		return now, nil
+	})
+	if err := looker.Live(tx.ID, tx.Token); err != nil {
+		t.Errorf("the helper may not act: %v", err)
+	}
+	var held *HeldError
+	if err := looker.Ends(tx.ID, "another's"); !errors.As(err, &held) {
+		t.Errorf("another client may end it: %v", err)
+	}
+	if open, left, err := looker.Pending(); open == nil || left == 0 || err != nil {
+		t.Errorf("its lease seems to have expired: %v, %v", left, err)
+	}
+	if over, now, err := looker.readNow(tx.ID); err != nil || expired(over, now) {
+		t.Errorf("a guardian reverts it: %v", err)
+	}
+	if over, err := (Guardian{Store: looker}).Expired(); over != nil || err != nil {
+		t.Errorf("a plan reverts it: %v, %v", over, err)
+	}
+}
+
 func TestTakeOver(t *testing.T) {
 	s, _ := newFake(t)
 	tx := begun(t, s)
