@@ -3,6 +3,7 @@ host "a" {
   sysctl = {
     "net.ipv4/ip_forward"              = 1
     "net.ipv4.conf.eth0/100.rp_filter" = 1
+    "net.ipv4.conf.all.forwarding"     = true
   }
 
   nic "rail0" {
