@@ -269,7 +269,7 @@ func (p *Printer) printChecked(g []validators.Result) {
 func (p *Printer) list(results []validators.Result) {
 	var c columns
 	for _, r := range results {
-		c.check, c.where, c.what = max(c.check, width(string(r.Check))), max(c.where, width(where(r))), max(c.what, width(What(r)))
+		c.check, c.where, c.what = max(c.check, columnOf(string(r.Check))), max(c.where, columnOf(where(r))), max(c.what, columnOf(What(r)))
 	}
 	for _, r := range results {
 		p.result(r, c)
@@ -279,8 +279,8 @@ func (p *Printer) list(results []validators.Result) {
 // columns are the widths of the first columns of a list of results.
 type columns struct{ check, where, what int }
 
-// width is how wide a value is as it is printed. A long one does not widen its column.
-func width(value string) int {
+// columnOf returns how wide a column must be for a value, as it is printed. A long value does not widen its column.
+func columnOf(value string) int {
 	if n := utf8.RuneCountInString(neutral(value)); n <= 24 {
 		return n
 	}

@@ -3,7 +3,9 @@ package view
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/charmbracelet/lipgloss"
 	"golang.org/x/term"
@@ -38,7 +40,7 @@ func wrap(line styled, width int) string {
 	return breakAt(text, width, strings.Repeat(" ", min(indent+4, width/3)))
 }
 
-// Fill breaks the paragraphs of a text at a width. Indented lines stay as they are.
+// Fill breaks a text at a width: paragraphs, and the indented lines of a list, whose further lines begin below its second column.
 func Fill(text string, width int) string {
 	var lines []string
 	prose := false // the line before is part of a paragraph
@@ -52,12 +54,13 @@ func Fill(text string, width int) string {
 		prose = more
 	}
 	for i, line := range lines {
-		if !strings.HasPrefix(line, " ") {
-			lines[i] = breakAt(line, width, "")
-		}
+		lines[i] = breakAt(line, width, strings.Repeat(" ", len(firstColumn().FindString(line))))
 	}
 	return strings.Join(lines, "\n")
 }
+
+// firstColumn matches the first column of a line of a list.
+var firstColumn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ +(\S+ {2,})?`) })
 
 // breakAt breaks a text at a width. Each line but the first begins with hang.
 func breakAt(text string, width int, hang string) string {

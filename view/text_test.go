@@ -376,6 +376,15 @@ func TestColumnsAreThoseOfANarrowTerminal(t *testing.T) {
 	}
 }
 
+// TestAListIsFilledBelowItsSecondColumn: as in the help of verify.
+func TestAListIsFilledBelowItsSecondColumn(t *testing.T) {
+	got := Fill("A paragraph that is\nlonger than a line of the help.\n\n  ping      small packets and packets of full size\n  workload  bounds\n", 30)
+	want := "A paragraph that is longer\nthan a line of the help.\n\n  ping      small packets and\n            packets of full\n            size\n  workload  bounds\n"
+	if got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // TestLinesAreBrokenBetweenWords: at 80 columns, further lines are indented, and the words are whole and in their order.
 func TestLinesAreBrokenBetweenWords(t *testing.T) {
 	var wide, narrow bytes.Buffer

@@ -56,7 +56,7 @@ func checksHelp() string {
 	var b strings.Builder
 	b.WriteString("\n\nThe checks are:\n")
 	for _, c := range validators.Table {
-		fmt.Fprintf(&b, "\n  %-7s %s", c.Name, c.Proves)
+		fmt.Fprintf(&b, "\n  %-8s  %s", c.Name, c.Proves)
 	}
 	return b.String()
 }
