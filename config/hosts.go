@@ -295,7 +295,7 @@ func madeProblem(d string) string {
 	return ""
 }
 
-// sysctlKeys checks keys below /proc/sys, and that no value is a boolean. A host may set keys in the trees for networking and memory; a
+// sysctlKeys checks keys below /proc/sys, and that no value is empty or a boolean. A host may set keys in the trees for networking and memory; a
 // NIC's keys do not contain the interface's name.
 func (l *loader) sysctlKeys(m map[string]string, b fabric.Block, host bool) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -310,6 +310,8 @@ func (l *loader) sysctlKeys(m map[string]string, b fabric.Block, host bool) {
 			l.errorf(r, "Sysctl key not allowed", "%q: use a key under net, vm, kernel or fs, such as net.ipv4.ip_forward.", key)
 		case !host && (bad || root != "ipv4" && root != "ipv6" || strings.Count(rest, ".") < 1):
 			l.errorf(r, "Sysctl key not allowed", "%q: use a key without the interface's name, such as ipv4.conf.arp_ignore.", key)
+		case m[key] == "":
+			l.errorf(r, "Empty value", "%s has no value. Write one, or remove the key.", key)
 		case m[key] == "true" || m[key] == "false": // proc_dointvec of kernel/sysctl.c accepts digits alone
 			l.errorf(r, "Not a number", "%s is %s, but the kernel accepts only numbers. Write %d.", key, m[key], map[string]int{"true": 1}[m[key]])
 		}

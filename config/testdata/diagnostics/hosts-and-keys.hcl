@@ -4,6 +4,7 @@ host "a" {
     "net.ipv4/ip_forward"              = 1
     "net.ipv4.conf.eth0/100.rp_filter" = 1
     "net.ipv4.conf.all.forwarding"     = true
+    "vm.swappiness"                    = ""
   }
 
   nic "rail0" {
