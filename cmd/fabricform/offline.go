@@ -131,8 +131,7 @@ func fmtCommand(a *app) *cobra.Command {
 				if below {
 					by.Flags = []string{"-recursive"}
 				}
-				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run %s",
-					changed, len(paths), by.Hint("fmt"))}
+				return &exit{code: exitError, err: fmt.Errorf("not in canonical form: %s; run %s", view.Count(changed, "file"), by.Hint("fmt"))}
 			}
 			return nil
 		},

@@ -209,7 +209,7 @@ func TestFmtOfATreeAndOfAStream(t *testing.T) {
 		return out.String(), err
 	}
 	files := "a.hcl\nsub/b.hcl\nsub/deep/c.hcl\n"
-	if out, err := run("", "fmt -recursive -check"); out != files || err == nil || !strings.Contains(err.Error(), "3 of 3 files are not in canonical form: run `fabricform fmt -recursive`") {
+	if out, err := run("", "fmt -recursive -check"); out != files || err == nil || !strings.Contains(err.Error(), "not in canonical form: 3 files; run `fabricform fmt -recursive`") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := run("", "fmt"); out != "a.hcl\n" || err != nil {
