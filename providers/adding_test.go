@@ -2,6 +2,7 @@ package providers
 
 import (
 	"bytes"
+	"go/format"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -31,6 +32,9 @@ func TestThePageAddsAKind(t *testing.T) {
 			at, text := filepath.Join(root, s[1]), s[3]
 			if s[2] == "diff" {
 				text = gain(t, at, text)
+			}
+			if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
+				t.Errorf("%s is not as gofmt writes it (%v)", s[1], err)
 			}
 			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 				t.Fatal(err)
