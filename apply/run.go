@@ -201,12 +201,15 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	}
 	var results []validators.Result
 	inWaves := false
-	changed, err := r.changeInWaves(ctx, parts{func(ctx context.Context, _ func(string) bool) (Ending, error) { return r.change(ctx) }, func(ctx context.Context, of func(string) bool) {
-		inWaves = true
-		if where := r.finished(of); !r.o.Unverified && slices.ContainsFunc(r.s.Fabric.Paths(), where) {
-			results = append(results, r.s.measure(ctx, checks, where, r.e)...)
-		}
-	}})
+	changed, err := r.changeInWaves(ctx, parts{
+		change: func(ctx context.Context, _ func(string) bool) (Ending, error) { return r.change(ctx) },
+		check: func(ctx context.Context, of func(string) bool) {
+			inWaves = true
+			if where := r.finished(of); !r.o.Unverified && slices.ContainsFunc(r.s.Fabric.Paths(), where) {
+				results = append(results, r.s.measure(ctx, checks, where, r.e)...)
+			}
+		},
+	})
 	err = r.ofTheRest(err)
 	committed := r.committed() // without driver stacks, which are not rolled back
 	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
