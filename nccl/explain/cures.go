@@ -33,6 +33,9 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"NCCL_IB_DISABLE", to("(?:NCCL_)?IB_DISABLE", "1|true"), "RDMA does not work",
 			"Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
 			"Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
+		{"", regexp.MustCompile(`(?i)\b(?:over|with|using|in|use|via|by|under) (?:nccl )?(?:the )?(?:tcp(?:/ip)?|sockets?)(?: (?:mode|transport|sockets?))?\b|\bNCCL_NET[= ]+["'\x60]?Socket`), "RDMA does not work",
+			"Over TCP it runs: then the ranks meet, and a NIC, its port or GID, the path of RDMA between two NICs, or the registration of GPU memory fails.",
+			"The first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
 		{"NCCL_SHM_DISABLE", to("(?:NCCL_)?SHM_DISABLE", "1|true"), "Shared memory cannot be used",
 			"Then /dev/shm is too small, the ranks are in containers that do not share it, or NCCL takes two hosts with one name for the same host.",
 			"Check df /dev/shm in the container (docker --shm-size=8g or --ipc=host), and that hosts have different names. The variable goes around it, and is slower."},
@@ -88,7 +91,7 @@ var said = sync.OnceValue(func() sayings {
 		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
 		leads:      regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
 		setsDirect: regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
-		helps:      regexp.MustCompile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|可以|解决|成功|正常`),
+		helps:      regexp.MustCompile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|\b(?:no|without|not any) (?:any )?(?:problems?|issues?)\b|可以|解决|成功|正常`),
 		stillFails: regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
 		helpsNot:   regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
 	}
@@ -112,7 +115,7 @@ func (s *script) cured(number int, line string) {
 		return i < len(clauses) && says(first+" "+clauses[i])
 	}
 	for i, c := range knownCures() {
-		if !cures(c.set) || c.name == "NCCL_IB_DISABLE" && tell.noRDMA.MatchString(line) {
+		if !cures(c.set) || c.summary == "RDMA does not work" && tell.noRDMA.MatchString(line) || c.summary == "RDMA does not work" && c.name == "" && !s.rdmaTold {
 			continue
 		}
 		costs := c.costs

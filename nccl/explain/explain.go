@@ -45,23 +45,24 @@ const maxFindings = 1000
 
 // reading is the state while a file is read.
 type reading struct {
-	fabric  *fabric.Fabric  // nil: no fabric was given
-	hosts   []*fabric.Host  // those that may read the file
-	hidden  map[string]bool // the variables whose values are sensitive
-	out     []Finding
-	said    map[string]bool
-	unknown map[string]bool // names that no version of NCCL has
-	dropped int
-	version env.Version
-	classes []class       // of each line
-	tried   []setting     // what the text says did not help
-	helped  []string      // variables that the text says help
-	seen    map[class]int // how many lines of logs and tables
-	read    Read
-	noIB    bool // a log says that a host has no RDMA device
-	tcp     bool // a log shows channels by TCP
-	plugged bool // the text speaks of a network plugin that has devices of its own, as AWS's for EFA
-	amd     bool // the text speaks of RCCL or of GPUs of AMD
+	fabric   *fabric.Fabric  // nil: no fabric was given
+	hosts    []*fabric.Host  // those that may read the file
+	hidden   map[string]bool // the variables whose values are sensitive
+	out      []Finding
+	said     map[string]bool
+	unknown  map[string]bool // names that no version of NCCL has
+	dropped  int
+	version  env.Version
+	classes  []class       // of each line
+	tried    []setting     // what the text says did not help
+	helped   []string      // variables that the text says help
+	seen     map[class]int // how many lines of logs and tables
+	read     Read
+	noIB     bool // a log says that a host has no RDMA device
+	rdmaTold bool // the text speaks of RDMA
+	tcp      bool // a log shows channels by TCP
+	plugged  bool // the text speaks of a network plugin that has devices of its own, as AWS's for EFA
+	amd      bool // the text speaks of RCCL or of GPUs of AMD
 
 	classMap classMap // of a NIC, as the file shows it
 }

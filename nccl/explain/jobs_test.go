@@ -348,6 +348,8 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.txt", "The program hangs:\n\n    python imagenet.py --world-size=2 --dist-url=file:///a \\\n    --rank=0 x\n", "line 4: warning:  Only one rank is started", ""}, // pytorch/pytorch/issues/8091
 		{"a.txt", "The program hangs:\n\n    python imagenet.py --world-size 2 --rank 0 x\n    python imagenet.py --world-size 2 --rank 1 x\n", "", "Only one rank"},
 		{"a.log", "a:1:1 [0] NCCL INFO NET/IB: [2] mlx5_2:uverbs2:1/RoCE provider=Mlx5 speed=400000 context=0x5563d0080110 pciPath=/sys/devices/pci0000:37 ar=0\n", "", "does not choose a GID"},
+		{"a.txt", "sglang hangs on two node H20 over RoCE. There were no problems using Socket Mode for NCCL.\n", "warning:  RDMA does not work", "NCCL_P2P_DISABLE"}, // sgl-project/sglang/issues/3603
+		{"a.txt", "sglang hangs on two node H20. NCCL has no problems using socket mode.\n", "several hosts", "RDMA does not work"},
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},

@@ -12,6 +12,7 @@ import (
 // prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
 func (s *script) prose(text string, kind Kind) {
 	previous := ""
+	s.rdmaTold = slowly().overRDMA.MatchString(text)
 	number, prio, all := 0, 0, strings.Contains(text, "rx_prio0_") // of all priorities
 	for line := range strings.Lines(text) {
 		number++
