@@ -350,6 +350,10 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.log", "a:1:1 [0] NCCL INFO NET/IB: [2] mlx5_2:uverbs2:1/RoCE provider=Mlx5 speed=400000 context=0x5563d0080110 pciPath=/sys/devices/pci0000:37 ar=0\n", "", "does not choose a GID"},
 		{"a.txt", "sglang hangs on two node H20 over RoCE. There were no problems using Socket Mode for NCCL.\n", "warning:  RDMA does not work", "NCCL_P2P_DISABLE"}, // sgl-project/sglang/issues/3603
 		{"a.txt", "sglang hangs on two node H20. NCCL has no problems using socket mode.\n", "several hosts", "RDMA does not work"},
+		{"a.log", "a:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth1:192.0.2.1<0>\n", "NCCL before 2.21 uses GID index 0", ""}, // huggingface/accelerate/issues/412
+		{"a.log", "a:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth1:192.0.2.1<0>\n", "", "uses GID index 0"},
+		{"Dockerfile", "FROM x\nENV NCCL_SOCKET_IFNAME=eth0\n", "line 2: warning: NCCL_SOCKET_IFNAME Same value for all hosts", ""}, // aws/deep-learning-containers/pull/6469
+		{"Dockerfile", "FROM x\nENV NCCL_SOCKET_IFNAME=^docker0,lo\n", "", "Same value"},
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},

@@ -37,7 +37,7 @@ type hostLog struct {
 	complete bool            // a communicator with several ranks is complete
 	plugin   string          // for the network, of a library
 	internal int             // line that says that there is none
-	early    bool            // a line has the form of NCCL before 2.4
+	early    string          // "NCCL before …": a line has a form of that time; "": none has
 	version  string          // of NCCL, if a line of this host says it
 }
 
@@ -82,6 +82,9 @@ func (l *logged) ncclVersion(number int, text string) bool {
 // info reads the message of an INFO line. It reports whether a rule knows the message.
 func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	h.setUp(number, m)
+	if h.early == "" && strings.Contains(m, "using internal implementation") { // init.cc, net.cc: –2.20.5
+		h.early = "NCCL before 2.21"
+	}
 	switch {
 	case strings.HasPrefix(m, "Using network "), strings.HasPrefix(m, "Using internal Network ") /* –2.3.7 */ :
 		h.network, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(m, "Using network "), "Using internal Network "), " ")
@@ -93,7 +96,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "NET/IB: [") && strings.Contains(m, " speed=") /* 2.20.5– */ :
 	case strings.HasPrefix(m, "NET/IB: [") /* –2.3.7 */ :
 		l.usingIB(number, h, strings.Replace(m, "] ", "]", 1))
-		h.early = true
+		h.early = "NCCL before 2.4"
 	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"), strings.HasPrefix(m, "NET : Using interface ") /* –2.3 */ :
 		_, rest, _ := strings.Cut(m, "Using ")
 		for field := range strings.FieldsSeq(strings.TrimPrefix(rest, "interface ")) {

@@ -255,6 +255,9 @@ func (r *reading) document(name, text string) Kind {
 	if kind != Log || l.systemFailed() { // a log shows what became of it
 		s.sharing(rest.String(), kind)
 	}
+	for i := range s.sets {
+		s.sets[i].fleet = s.sets[i].fleet || kind == Dockerfile // each host that runs the image
+	}
 	l.settings = append(l.settings, s.sets...)
 	told := !script && slices.Contains([]Kind{Log, Commands, Notes, Traceback}, kind)
 	if told {
