@@ -81,9 +81,14 @@ func continues(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile
 }
 
 // linkLocal returns how the claimer makes a link's link-local address itself: the kernel's mode, which it sets to none, does not tell, but the
-// address does. Our file tells what it is to be while there is none, as without a carrier.
+// address does. What our file says stays, also while there is no address, as without a carrier.
 func linkLocal(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile) (mode string) {
-	if l.By() != claimer || l.AddrGen != "1" || l.Master != nil || l.WantedSysctls()[netmanager.AddrGenMode] != "" {
+	switch {
+	case l.By() != claimer || l.Master != nil || l.WantedSysctls()[netmanager.AddrGenMode] != "":
+		return ""
+	case ours != nil && ours.LinkLocal != "":
+		return ours.LinkLocal
+	case l.AddrGen != "1":
 		return ""
 	}
 	for _, a := range snap.Addrs {
@@ -94,9 +99,6 @@ func linkLocal(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile
 		default:
 			mode = "stable-privacy"
 		}
-	}
-	if mode == "" && ours != nil {
-		mode = ours.LinkLocal
 	}
 	return mode
 }

@@ -24,18 +24,18 @@ func TestTheLinkLocalAddressOfTheManagerStays(t *testing.T) {
 		want           string // the method and how it makes addresses, for NetworkManager
 		netplan        string // for netplan before it
 	}{
-		"from the MAC address":                 {mode: "1", addresses: []string{derived}, want: "link-local eui64", netplan: "[ipv6] "},
-		"from a secret":                        {mode: "1", addresses: []string{stable}, want: "link-local stable-privacy", netplan: "[ipv6] "},
-		"and another one":                      {mode: "1", addresses: []string{"fe80::1/64", derived}, want: "link-local eui64", netplan: "[ipv6] "},
-		"beside an address, from the MAC":      {mode: "1", addresses: []string{derived}, global: "fd00::1/64", want: "manual eui64", netplan: "[ipv6] eui64"},
-		"beside an address, from a secret":     {mode: "1", addresses: []string{stable}, global: "fd00::1/64", want: "manual stable-privacy", netplan: "[ipv6] stable-privacy"},
-		"none":                                 {mode: "1", want: "disabled ", netplan: "[] "},
-		"none, although there is one":          {mode: "1", declared: "none", addresses: []string{derived}, want: "disabled ", netplan: "[] "},
-		"the kernel's":                         {mode: "0", addresses: []string{derived}, want: "ignore ", netplan: "[ipv6] "},
-		"the kernel's, declared":               {mode: "1", declared: "eui64", addresses: []string{stable}, want: "ignore ", netplan: "[ipv6] "},
-		"with advertisements, for the kernel":  {mode: "1", addresses: []string{derived}, ra: &yes, want: "ignore ", netplan: "[ipv6] "},
-		"without them":                         {mode: "1", addresses: []string{derived}, ra: &no, want: "link-local eui64", netplan: "[ipv6] "},
-		"an IPv4 link-local address is not it": {mode: "1", addresses: []string{"169.254.0.1/16"}, want: "disabled ", netplan: "[] "},
+		"from the MAC address":                {mode: "1", addresses: []string{derived}, want: "link-local eui64", netplan: "[ipv6] "},
+		"from a secret":                       {mode: "1", addresses: []string{stable}, want: "link-local stable-privacy", netplan: "[ipv6] "},
+		"and another one":                     {mode: "1", addresses: []string{"fe80::1/64", derived}, want: "link-local eui64", netplan: "[ipv6] "},
+		"beside an address, from the MAC":     {mode: "1", addresses: []string{derived}, global: "fd00::1/64", want: "manual eui64", netplan: "[ipv6] eui64"},
+		"beside an address, from a secret":    {mode: "1", addresses: []string{stable}, global: "fd00::1/64", want: "manual stable-privacy", netplan: "[ipv6] stable-privacy"},
+		"none":                                {mode: "1", want: "disabled ", netplan: "[] "},
+		"none, although there is one":         {mode: "1", declared: "none", addresses: []string{derived}, want: "disabled ", netplan: "[] "},
+		"the kernel's":                        {mode: "0", addresses: []string{derived}, want: "ignore ", netplan: "[ipv6] "},
+		"the kernel's, declared":              {mode: "1", declared: "eui64", addresses: []string{stable}, want: "ignore ", netplan: "[ipv6] "},
+		"with advertisements, for the kernel": {mode: "1", addresses: []string{derived}, ra: &yes, want: "ignore ", netplan: "[ipv6] "},
+		"without them":                        {mode: "1", addresses: []string{derived}, ra: &no, want: "link-local eui64", netplan: "[ipv6] "},
+		"none, but one of IPv4":               {mode: "1", addresses: []string{"169.254.0.1/16"}, want: "disabled ", netplan: "[] "},
 	} {
 		for _, manager := range []string{networkManager, netplan} {
 			s := Spec{Fabric: "lab", NICs: rich().NICs[1:2]}
@@ -73,9 +73,15 @@ func TestTheLinkLocalAddressOfTheManagerStays(t *testing.T) {
 			if _, again := render(); again != text {
 				t.Errorf("%s, %s: with our file, it is\n%s\nand was\n%s", name, manager, again, text)
 			}
-			snap.Addrs = nil
-			if _, again := render(); again != text {
-				t.Errorf("%s, %s: without a carrier, it is\n%s\nand was\n%s", name, manager, again, text)
+			modes := []string{c.mode}
+			if !strings.HasPrefix(name, "none") {
+				modes = append(modes, "0") // as NetworkManager may leave it
+			}
+			for _, mode := range modes {
+				snap.Addrs, snap.Sysctls["net/ipv6/conf/ens1f0/addr_gen_mode"] = nil, mode
+				if _, again := render(); again != text {
+					t.Errorf("%s, %s: without a carrier, with the mode %s, it is\n%s\nand was\n%s", name, manager, mode, again, text)
+				}
 			}
 		}
 	}
