@@ -39,7 +39,7 @@ func (c *checker) checkOtherHosts(n NCCL) {
 		}
 	}
 	if len(others) > shownHosts {
-		others = append(others[:shownHosts], fmt.Sprintf("%d more hosts", len(others)-shownHosts))
+		others = append(others[:shownHosts], fmt.Sprintf("%d more", len(others)-shownHosts))
 	}
 	if len(n.HCA) > 0 && len(others) > 0 {
 		c.warnf(n.At("hca"), "NICs of some hosts only",

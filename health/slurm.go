@@ -95,7 +95,7 @@ func (s Slurm) drain(ctx context.Context, n slurmNode, v *Verdict) (said string,
 }
 
 func (s Slurm) full(partition string, n int) string {
-	return fmt.Sprintf("node %s is not drained: %d nodes of partition %s are, and -max-drained is %d", s.Node, n, partition, s.MaxDrained)
+	return fmt.Sprintf("node %s is not drained: partition %s has %d drained already, and -max-drained is %d", s.Node, partition, n, s.MaxDrained)
 }
 
 // slurmNode is a node as sinfo prints it.

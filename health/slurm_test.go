@@ -152,7 +152,7 @@ func TestTellLeavesRoom(t *testing.T) {
 	f.nodes["c"].partitions = []string{"all", "big"}
 	f.nodes["b"].state, f.nodes["b"].reason = "idle+drain", "memory"
 	said, told, err := Slurm{Node: "c", MaxDrained: 1, Run: f.run}.Tell(t.Context(), ill, well)
-	if want := "node c is not drained: 1 nodes of partition all are, and -max-drained is 1"; said != want || told || err != nil || f.nodes["c"].state != "idle" {
+	if want := "node c is not drained: partition all has 1 drained already, and -max-drained is 1"; said != want || told || err != nil || f.nodes["c"].state != "idle" {
 		t.Errorf("%q, %v, %v, %v", said, told, err, f.nodes["c"])
 	}
 	if _, told, err = (Slurm{Node: "c", MaxDrained: 0, Run: f.run}).Tell(t.Context(), ill, well); told || err != nil || f.nodes["c"].state != "idle" {

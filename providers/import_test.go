@@ -332,7 +332,7 @@ func TestDevicesThatNoBlockMakesAreComments(t *testing.T) {
 		}, "its member br0 is not imported"},
 		"more links than members": {func(h *running) {
 			h.links[0].Master = h.add(host.Link{Name: "bond0", Kind: "bond", Up: true, MTU: 1500, Bond: bond(func(b *host.Bond) { b.MinLinks = 2 })})
-		}, "its min_links is 2, but it has only 1 member"},
+		}, "its min_links is 2, but its number of members is 1"},
 		"a service VLAN": {func(h *running) {
 			h.add(host.Link{Name: "eth0.7", Kind: "vlan", Parent: 1, Up: true, MTU: 1500, VLAN: &host.VLAN{ID: 7, Protocol: "802.1ad"}})
 		}, "eth0.7 is a vlan that is not imported: its protocol is 802.1ad, and that of a vlan block is 802.1q"},

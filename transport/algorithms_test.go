@@ -133,7 +133,7 @@ func TestAlgorithmsOfSSHConfigAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer k.close()
-		if want := "agent (1 keys, and 1 that RequiredRSASize refuses)"; !strings.Contains(k.String(), want) {
+		if want := "agent (keys: 1, and 1 that RequiredRSASize refuses)"; !strings.Contains(k.String(), want) {
 			t.Errorf("%q does not say %q", k, want)
 		}
 	})
@@ -173,8 +173,8 @@ func TestIdentitiesOnlyChoosesTheAgentsKey(t *testing.T) {
 	for _, c := range []struct{ config, want string }{
 		{"IdentitiesOnly yes\nIdentityFile DIR/right.pub", ""},
 		{"IdentitiesOnly yes\nIdentityFile DIR/right", ""}, // the private key is not there
-		{"IdentitiesOnly yes\nIdentityFile DIR/wrong.pub", "tried agent (5 keys, of which 1 are used: IdentitiesOnly), DIR/wrong.pub (a public key: the agent must have the private one)"},
-		{"IdentitiesOnly yes\nIdentityFile DIR/gone", "tried agent (5 keys, of which 0 are used: IdentitiesOnly)"},
+		{"IdentitiesOnly yes\nIdentityFile DIR/wrong.pub", "tried agent (keys: 5, used because of IdentitiesOnly: 1), DIR/wrong.pub (a public key: the agent must have the private one)"},
+		{"IdentitiesOnly yes\nIdentityFile DIR/gone", "tried agent (keys: 5, used because of IdentitiesOnly: 0)"},
 		{"IdentitiesOnly yes\nIdentityFile DIR/id", ""},
 		{"IdentitiesOnly no\nIdentityFile DIR/gone", "Too many authentication failures"},
 	} {

@@ -73,7 +73,7 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 			}
 			all := len(found)
 			found = slices.DeleteFunc(found, func(s ssh.Signer) bool { _, is := r.accepts.tooShort(s.PublicKey()); return is })
-			said := fmt.Sprintf("agent (%d keys", len(found))
+			said := fmt.Sprintf("agent (keys: %d", len(found))
 			if short := all - len(found); short > 0 {
 				said += fmt.Sprintf(", and %d that RequiredRSASize refuses", short)
 			}
@@ -81,7 +81,7 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 				found = slices.DeleteFunc(found, func(s ssh.Signer) bool {
 					return !slices.ContainsFunc(ids, func(id identity) bool { return id.public != nil && blob(id.public) == blob(plainKey(s.PublicKey())) })
 				})
-				said += fmt.Sprintf(", of which %d are used: IdentitiesOnly", len(found))
+				said += fmt.Sprintf(", used because of IdentitiesOnly: %d", len(found))
 			}
 			for i, s := range found {
 				if s, ok := s.(ssh.AlgorithmSigner); ok {

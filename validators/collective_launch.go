@@ -92,7 +92,7 @@ func warnHeld(host string, pids []int) []Result {
 	shown := pids[:min(len(pids), 10)]
 	text := strings.Trim(fmt.Sprint(shown), "[]")
 	if others := len(pids) - len(shown); others > 0 {
-		text += fmt.Sprintf(" and %d others", others)
+		text += fmt.Sprintf(" and %d more", others)
 	}
 	return []Result{{Check: CheckNCCL, Item: Leftovers, Subject: onHost(host), Host: host, Verdict: Warn,
 		Values: []Measurement{{Name: MetricProcesses, Value: float64(len(pids)), Threshold: exactly(0)}},

@@ -185,7 +185,7 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			for pid := range 5000 {
 				o.left = append(o.left, pid+1)
 			}
-		}, nil, []string{"warn b processes: processes 5000 = 0 () processes of nccl-tests still alive 30s after SIGKILL: 1 2 3 4 5 6 7 8 9 10 and 4990 others;"}},
+		}, nil, []string{"warn b processes: processes 5000 = 0 () processes of nccl-tests still alive 30s after SIGKILL: 1 2 3 4 5 6 7 8 9 10 and 4990 more;"}},
 		"a host has too many GPUs": {func(o *orchestra) { o.snaps["b"].GPUs = make([]facts.GPU, 257) }, nil, []string{"fail a+b job: unmeasured", "host b reports 257 GPUs: at most 256 are possible"}},
 		"a rank is held where the first host is lost": {func(o *orchestra) { o.left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
 			[]string{"fail a+b job: unmeasured", "host a: it does not answer any more", "warn b processes: processes 1 = 0"}},

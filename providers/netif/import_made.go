@@ -122,7 +122,7 @@ func draftBond(d *resource.Draft, n *fabric.NIC, l host.Link) (why string) {
 	}
 	if least := b.MinLinks; lacp && least != 0 {
 		if least > count {
-			return fmt.Sprintf("its min_links is %d, but it has only %d members", least, count)
+			return fmt.Sprintf("its min_links is %d, but its number of members is %d", least, count)
 		}
 		out.MinLinks = &least
 	}
