@@ -5,7 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fabric=${1:-examples/soft-roce-pair.hcl}
-step() { printf '\n\033[1m$ fabricform %s\033[0m\n' "$*"; bin/fabricform "$@"; }
+bold='' plain=''
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+step() { printf '\n%s$ fabricform %s%s\n' "$bold" "$*" "$plain"; bin/fabricform "$@"; }
 
 .ci/deps vm
 CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
