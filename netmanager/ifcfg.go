@@ -18,7 +18,7 @@ const (
 // ifcfg is the service "network" of Red Hat's network-scripts. It runs only when called, and reads its files then
 // (sysconfig.txt of initscripts, and its scripts). Not run on a real system.
 var ifcfg = &Manager{
-	Name: ifcfgName, Detect: ifcfgDetect, Yields: true, Fences: true, Folder: ifcfgFolder,
+	Name: ifcfgName, Detect: ifcfgDetect, Yields: true, Excludes: true, Folder: ifcfgFolder,
 	File: func(l Link) string { return ifcfgPath("ifcfg", l) }, Stem: ifcfgStem, Render: func(ls []Link) []File {
 		var out []File
 		for _, l := range ls {

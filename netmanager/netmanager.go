@@ -92,8 +92,8 @@ type Manager struct {
 	// Remakes says that a bond or VLAN exists as long as the manager has files for it: if somebody removes the device, the manager makes it
 	// again with its members, and when the files are gone, it removes the device.
 	Remakes bool
-	// Fences says that from the next boot on, the manager's files keep a manager with Manage away from their NICs.
-	Fences bool
+	// Excludes says that from the next boot on, the manager's files exclude their NICs from a manager with Manage.
+	Excludes bool
 
 	// FirstFile says that the manager reads only the first file, by name, that matches a NIC.
 	FirstFile bool

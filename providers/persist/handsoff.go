@@ -61,7 +61,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		if l.Device != nil {
 			continue // NetworkManager finds it as others made it, and has no profile of its own for it
 		}
-		if l.Written() && !slices.Contains(want.LeftOut, l.Name) && (l.By() == claimer || l.By().Fences) && !there(snap, l) &&
+		if l.Written() && !slices.Contains(want.LeftOut, l.Name) && (l.By() == claimer || l.By().Excludes) && !there(snap, l) &&
 			slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			got.NICs = append(got.NICs, l.Link.Name)
 		}
