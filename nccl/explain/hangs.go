@@ -238,4 +238,4 @@ var translated = pattern{text: `\bNAT\b|(?i:port[- ]forward|over the internet|th
 var virtual = pattern{text: `\b(?:veth|virbr|cni|flannel\.|lxcbr|podman)\d*`}
 
 // hangsToo are findings that already say why a job hangs.
-var hangsToo = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places", "Ranks of vLLM hang"}
+var hangsToo = []string{"The rendezvous failed", "Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end", "Ranks did not all come", "Bootstrap over a local interface", "Ranks may meet at localhost", "Not all ranks call a collective", "Each process runs a test of its own", "The container has a network of its own", "The hosts do not meet", "Hosts meet at different places", "Ranks of vLLM hang"}

@@ -147,6 +147,7 @@ func (j *job) learn(c command) {
 			j.gpus, j.gpusAt = n, fmt.Sprintf("line %d", c.line())
 		}
 		_, own := c.value(options...)
+		c := ofLauncher(c)
 		if v, ok := c.value("-n", "--ntasks"); ok && j.all == 0 && (!own || !strings.HasSuffix(words[at], "srun")) { // a step on hosts of its own number has tasks of its own
 			j.all, _ = strconv.Atoi(v)
 			j.allAt = c.line()
@@ -256,6 +257,17 @@ func (s *script) processesFit() {
 	if j.gpus > 0 && j.perHost > j.gpus {
 		s.say(j.perHostAt, env.Error, "Fewer GPUs than processes", fmt.Sprintf("The launcher starts %d processes on a host, and %s gives them %d GPUs.", j.perHost, j.gpusAt, j.gpus), "Ranks fail with invalid device ordinal, or share a GPU, which NCCL refuses.", "Make both numbers the same.")
 	}
+}
+
+// ofLauncher returns srun and its own options, without the program that it starts and that program's options.
+func ofLauncher(c command) command {
+	for i := 1; i < len(c.words); i++ {
+		w, before := c.words[i].text, c.words[i-1].text
+		if !strings.HasPrefix(w, "-") && (i == 1 || !strings.HasPrefix(before, "-") || strings.Contains(before, "=")) && !strings.Contains(w, "[@]") && !strings.Contains(w, "[*]") && strings.HasSuffix(c.words[0].text, "srun") {
+			return command{words: c.words[:i]}
+		}
+	}
+	return c
 }
 
 // hosts notes a number of hosts: "2", or "1:4" and "1-4" of elastic jobs.

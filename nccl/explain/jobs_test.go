@@ -325,6 +325,7 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.sh", "NNODES=${NNODES:-16}\nMASTER_ADDR=${MASTER_ADDR:-localhost}\ntorchrun --nnodes=$NNODES --master_addr=$MASTER_ADDR a.py\n", "line 2: warning:  Ranks meet at localhost", "error:"}, // verl-project/verl, examples/sft
 		{"a.py", "\"\"\"\ntorchrun --nnodes 4 --master_addr h --node_rank ${RANK} a.py\n\"\"\"\nif \"WORLD_SIZE\" not in os.environ:\n    os.environ[\"RANK\"] = \"0\"\n    os.environ[\"MASTER_ADDR\"] = \"localhost\"\n", "", "localhost"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nexport NCCL_DEBUG=INFO\nmpirun -N 1 hostname\nsrun --mpi=pmix ./all_reduce_perf\n", "", "Not set on the other hosts"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=8\nsrun \"${ARGS[@]}\" --mpi=pmix $TEST -b 8 -n 100\n", "", "Fewer tasks"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=9\n#SBATCH --ntasks-per-node=1\nsrun --nodes=8 --ntasks=8 a &\nsrun --nodes=1 --ntasks=1 b &\n", "", "Fewer tasks"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=9\n#SBATCH --ntasks-per-node=2\nsrun --ntasks=9 a\n", "Fewer tasks", ""},
 		{"Dockerfile", "FROM x\nENV NCCL_DEBUG=INFO\nRUN cd build \\ \n    && cmake \\\n    -DA=1\n", "", "ends too early"},
@@ -354,6 +355,13 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.log", "a:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth1:192.0.2.1<0>\n", "", "uses GID index 0"},
 		{"Dockerfile", "FROM x\nENV NCCL_SOCKET_IFNAME=eth0\n", "line 2: warning: NCCL_SOCKET_IFNAME Same value for all hosts", ""}, // aws/deep-learning-containers/pull/6469
 		{"Dockerfile", "FROM x\nENV NCCL_SOCKET_IFNAME=^docker0,lo\n", "", "Same value"},
+		{"a.txt", "Launch a 2 node job: `python -m torch.distributed.run --rdzv_backend c10d --rdzv_endpoint \"$H\" --nnodes 2 echo hello`\nrendezvous times out since the rank 0 host doesn't realize it's the master\n", "line 2: warning:  The rendezvous failed", ""}, // pytorch/elastic/issues/165
+		{"a.txt", "Is there any way to use NCCL + RDMA on interfaces that aren't assigned IP addresses?\n", "warning:  NIC without an address", ""},                                                                                                                       // NVIDIA/nccl/issues/1796
+		{"a.txt", "NCCL finds no IP address of the interface eth0.\n", "", "NIC without an address"},
+		{"a.txt", "8 RoCE NICs per node. Can I put all 16 NICs into a single VLAN and a single IP subnet? Any issues for NCCL?\n", "warning:  Two NICs in one subnet", ""}, // NVIDIA/nccl/issues/2158
+		{"a.txt", "NCCL over RoCE is fine; both nodes are in the same subnet.\n", "", "one subnet"},
+		{"a.txt", "The GPUs fail after hours. A `xid 149` error was found in the log.\n", "error:  NVLink reports errors", ""}, // NVIDIA/open-gpu-kernel-modules/issues/1150
+		{"a.txt", "The GPUs fail after hours. There is no Xid 149 in dmesg.\nexport NCCL_DEBUG=INFO\n", "", "NVLink"},
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},

@@ -266,6 +266,7 @@ func (r *reading) document(name, text string) Kind {
 	}
 	l.finish()
 	if told {
+		s.asked(rest.String(), func(number int) bool { return r.classes[number] != other })
 		s.onlyTold(l.stuck, max(l.nodes, l.asked), text)
 		s.flatTold(rest.String(), func(number int) bool { return r.classes[number] != other })
 		s.onlySlow(rest.String(), func(number int) bool { return r.classes[number] != other })

@@ -97,6 +97,9 @@ var (
 	numbered = pattern{text: `(?:status:|errno:?|error:?|failed:|\brc|\bret(?:urned)?)[:=]? *=? *-?(\d{1,3})\b|\[(\d{1,3})\]`}
 )
 
+// xidTold is a sentence by which the driver has reported an Xid.
+var xidTold = pattern{text: `(?i)\b(?:found|saw|see|seen|got|getting|reports?|reported|shows?|logged|hit|hits)\W+(?:an? |the )?\W*xid\W{0,4}(?:errors?\W{0,3})?(\d{1,3})\b|\bxid\W{0,4}(\d{1,3})\b['"\x60]*\s+(?:errors? )?(?:was|were|is|found|occurs?|occurred|appears?|appeared)\b`}
+
 var (
 	// mayCome is a sentence that quotes an error of which it only warns, and mayFollow one that names it.
 	mayCome   = pattern{text: `(?i)(\b(?:can|could|may|might) (?:cause|lead to|result in)\b.{0,40}\b(?:errors?|exceptions?|failures?) (?:like|such as)\b).*`}
@@ -162,6 +165,11 @@ func inWords(line string) string {
 				number = at[1] + at[2]
 			}
 			return line + call + rdmaCall + systemErrors[number]
+		}
+	}
+	if strings.Contains(line, "xid") || strings.Contains(line, "Xid") || strings.Contains(line, "XID") {
+		if at := xidTold.re().FindStringSubmatch(line); at != nil && !strings.Contains(line, "NVRM") {
+			return fmt.Sprintf("%s NVRM: Xid (PCI): %s,", line, at[1]+at[2])
 		}
 	}
 	if raised.re().MatchString(launched.re().ReplaceAllString(strings.TrimSpace(line), "")) {
