@@ -362,6 +362,10 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.txt", "NCCL over RoCE is fine; both nodes are in the same subnet.\n", "", "one subnet"},
 		{"a.txt", "The GPUs fail after hours. A `xid 149` error was found in the log.\n", "error:  NVLink reports errors", ""}, // NVIDIA/open-gpu-kernel-modules/issues/1150
 		{"a.txt", "The GPUs fail after hours. There is no Xid 149 in dmesg.\nexport NCCL_DEBUG=INFO\n", "", "NVLink"},
+		{"a.log", "Exception ignored in: <function C.__del__ at 0x7f>\nTraceback (most recent call last):\n  File \"a.py\", line 264, in __del__\n    f(self.comm)\nAttributeError: 'C' object has no attribute 'comm'\nTraceback (most recent call last):\n  File \"a.py\", line 250, in __init__\n    assert result == 0\nAssertionError\n", "", "AttributeError"}, // vllm-project/vllm/issues/4114
+		{"a.txt", "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:192.0.2.1<0>\nMy 2 servers were misconfigured with different MTU. After correct this, it works.\n", "line 2: warning:  MTUs differ", ""},                                                                                                                                       // NVIDIA/nccl/issues/1524
+		{"a.txt", "NCCL over RoCE. Is the MTU different on your hosts?\n", "", "MTUs differ"},
+		{"a.txt", "timeout exceeded in mpi-small-tests over RoCE.\nPFC was not configured properly.\n", "warning:  RoCE without flow control", ""}, // openucx/ucx/issues/2934
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},

@@ -26,6 +26,14 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	if l.source {
 		return false
 	}
+	if strings.Contains(line, "Exception ignored in") { // of a destructor, after the program has failed
+		l.ignored = number
+	}
+	if l.ignored > 0 && number-l.ignored <= maxIgnored && raised.re().MatchString(launched.re().ReplaceAllString(trimmed, "")) {
+		l.ignored = 0
+		l.mark(number, traceLine)
+		return false
+	}
 	output := anyOf(line, crashes)
 	if title := strings.TrimLeft(trimmed, "#"); strings.HasPrefix(title, " ") && title != trimmed && (output || number == 1) { // the title of a thread, or a comment: the rest of the file decides
 		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
@@ -50,6 +58,9 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	}
 	return false
 }
+
+// maxIgnored limits the lines between Python's words that it ignores an exception and that exception.
+const maxIgnored = 12
 
 // workerPID is the process in lines of Ray: "(RayWorker pid=7) …" before each line of a worker, and "Worker PID: 7" of a dead one.
 var workerPID = pattern{text: `(?:\bpid=|Worker PID: )(\d+)`}

@@ -12,7 +12,6 @@ import (
 // prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
 func (s *script) prose(text string, kind Kind) {
 	previous := ""
-	s.rdmaTold = slowly().overRDMA.MatchString(text)
 	number, prio, all := 0, 0, strings.Contains(text, "rx_prio0_") // of all priorities
 	for line := range strings.Lines(text) {
 		number++
@@ -28,6 +27,7 @@ func (s *script) prose(text string, kind Kind) {
 			}
 			s.cured(number, line)
 			s.portsTold(number, line)
+			s.mtuTold(number, line)
 			s.namesTold(number, line)
 			if strings.Contains(text, "hostfile") {
 				s.slotsTold(number, line)

@@ -29,8 +29,22 @@ var tellings = sync.OnceValue(func() []telling {
 		{regexp.MustCompile(`(?i)\bnics?\b[^.\n]{0,60}\b(?:single|same|one)\b[^.\n]{0,30}\bsubnet`), rdma,
 			env.Finding{Summary: "Two NICs in one subnet", Wrong: "The text tells of several NICs in one subnet.", Costs: "If they are of one host: the kernel sends traffic to that network through one of them, whichever address a program is bound to, and answers for all (ARP flux). RDMA over the others fails or waits, unless each has a rule for its source address.",
 				Instead: "Give each NIC of a host a subnet of its own, the same rail in the same subnet on all hosts; or rules for each source address with arp_ignore=1 and arp_announce=2, as a policy_route declares."}},
+		{regexp.MustCompile(`(?i)\b(?:PFC|flow[- ]control)\b[^.\n]{0,20}\b(?:(?:is|was|were|are) not|(?:is|was)n['’]t|not|missing|mis-?configured|disabled|off)\b|\b(?:no|without|missing) (?:PFC|flow[- ]control)\b`), rdma,
+			env.Finding{Summary: "RoCE without flow control", Wrong: "The text tells of PFC or flow control that is not set up.", Costs: "Under load, packets are dropped, and each one costs RDMA a timeout or a repetition: the rate falls to a fraction, tests run into timeouts, and errors 12 follow.",
+				Instead: "Set PFC (or pause frames) for the class of NCCL's packets on both NICs and on every switch port between them: trust in DSCP, the same priority everywhere (mlnx_qos -i NIC), and NCCL_IB_TC to match; ECN besides."}},
 	}
 })
+
+// differs is a sentence by which hosts have different MTUs.
+var differs = pattern{text: `(?i)\bdifferent mtus?\b|\bmtus?\b[^.\n]{0,30}\b(?:mismatch\w*|differs?|differed|(?:are|is|were|was) (?:different|not the same)|mis-?configured)\b|\bmismatch\w*[^.\n]{0,20}\bmtus?\b`}
+
+// mtuTold reports prose by which the MTU differs.
+func (s *script) mtuTold(number int, line string) {
+	if differs.re().MatchString(line) && s.rdmaTold && !anyOf(line, printers) && !strings.Contains(line, "?") {
+		s.add(number, env.Finding{Severity: env.Warning, Summary: "MTUs differ", Wrong: "The text tells of MTUs that differ.", Costs: "RDMA takes its MTU from that of the interface. With different ones on two hosts packets are dropped on the way, or the smaller side refuses them; NCCL 2.20.3 and later do not even them out on the receiving side (NVIDIA/nccl#1524).",
+			Instead: "Set one MTU on the NICs of all hosts (9000 gives RDMA 4096) and a larger one on the switches, and compare active_mtu of ibv_devinfo; `fabricform verify` sends full-size packets over each path."})
+	}
+}
 
 // asked reports what a text without a finding tells or asks of.
 func (s *script) asked(text string, skip func(number int) bool) {

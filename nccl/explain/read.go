@@ -198,7 +198,8 @@ func traces(message string) bool {
 func (r *reading) document(name, text string) Kind {
 	l, t := newLogged(r), &tables{offers: map[string]int{}, classes: &r.classMap}
 	l.source = isPython(name, text)
-	r.plugged = plugsNetwork.re().MatchString(text)
+	r.plugged = plugsNetwork.re().MatchString(text[:min(len(text), maxLooked)])
+	r.rdmaTold = slowly().overRDMA.MatchString(text[:min(len(text), maxLooked)])
 	var rest strings.Builder
 	number := 0
 	for line := range strings.Lines(text) {
