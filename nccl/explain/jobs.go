@@ -32,6 +32,7 @@ type job struct {
 	perHost      int       // processes that a launcher starts on each host; 0: unknown
 	perHostAt    int       // its line
 	tasksAt      int       // line of tasks
+	separate     int       // line of an srun that starts torchrun without a number of hosts
 	multiplied   int       // line of an srun that starts torchrun by the number of tasks of the job
 	world        int       // number of ranks that a program is told which srun starts; 0: unknown
 	worldAt      int       // its line
@@ -202,6 +203,28 @@ func (j *job) launches(inner, outer command) {
 	if _, own := outer.value("-n", "--ntasks", "--ntasks-per-node"); !own && slices.ContainsFunc(outer.words, func(w word) bool { return elastic(path.Base(w.text)) }) {
 		j.multiplied = max(j.multiplied, outer.line())
 	}
+	if forOneHost(outer) && j.separate == 0 {
+		j.separate = outer.line()
+	}
+}
+
+// forOneHost reports whether a command starts torchrun without --nnodes, whose default is 1 (torch/distributed/run.py). A variable may hold it.
+func forOneHost(c command) bool {
+	at := slices.IndexFunc(c.words, func(w word) bool { return elastic(path.Base(w.text)) })
+	if at < 0 {
+		return false
+	}
+	for i, w := range c.words[at+1:] {
+		before := c.words[at+i].text
+		value := i > 0 && strings.HasPrefix(before, "-") && !strings.Contains(before, "=")
+		switch {
+		case strings.HasPrefix(w.text, "--nnodes"), w.dynamic && !value && !strings.HasPrefix(w.text, "-"), w.text == "--standalone":
+			return false
+		case !value && !strings.HasPrefix(w.text, "-"): // the program
+			return true
+		}
+	}
+	return false
 }
 
 // startsPython reports whether an srun starts a program of Python itself, and no launcher of several processes.
@@ -241,6 +264,9 @@ func (s *script) processesFit() {
 	tasks, at := j.tasks, j.tasksAt
 	if tasks == 0 && j.all > j.nodes {
 		tasks, at = j.all/max(j.nodes, 1), j.allAt
+	}
+	if j.separate > 0 && j.nodes > 1 {
+		s.say(j.separate, env.Error, "Each host runs a job of its own", fmt.Sprintf("The job has %d hosts, and torchrun gets no --nnodes, whose default is 1.", j.nodes), "Each torchrun starts a job for its host alone: they train separately, or take each other's rendezvous and end with an error.", fmt.Sprintf("Add --nnodes=%d (or $SLURM_NNODES), with one --rdzv-id and one --rdzv-endpoint for all.", j.nodes))
 	}
 	if j.multiplied > 0 && tasks > 1 && j.perHost > 1 {
 		s.say(j.multiplied, env.Error, "A launcher for each task", fmt.Sprintf("Slurm starts %d tasks on each host (line %d), and each of them torchrun, which starts %d processes.", tasks, at, j.perHost), "The launchers take each other's port, and ranks are there several times.", "Set --ntasks-per-node=1 and no --ntasks for torchrun, or let srun start the program itself, one task per GPU, without torchrun.")
