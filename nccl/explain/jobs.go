@@ -111,6 +111,15 @@ func (s *script) apart(kind Kind) {
 			s.say(v.line, env.Warning, "Hosts start different numbers of processes", fmt.Sprintf("Host %s starts %s processes, and host %s starts %s (line %d).", v.rank, shorten(v.perHost), first.rank, shorten(first.perHost), first.line), "Most programs take the number of one host for all, and compute wrong ranks or wait.", "Start the same number on all hosts, unless the program allows others.")
 		}
 	}
+	var numbered []setting
+	for _, v := range s.sets {
+		if (v.name == "NODE_RANK" || v.name == "MACHINE_RANK") && !v.dynamic && !v.fallback {
+			numbered = append(numbered, v)
+		}
+	}
+	if len(numbered) > 1 && len(s.job.starts) == 0 && s.job.nodes > 1 && kind != Log && !slices.ContainsFunc(numbered, func(v setting) bool { return v.value != numbered[0].value }) {
+		s.say(numbered[1].line, env.Warning, "Hosts have one rank", fmt.Sprintf("%s is %s here and in line %d.", numbered[1].name, shorten(numbered[1].value), numbered[0].line), "If they are for different hosts, each takes itself for the same one, and the others never come.", "Number the hosts from 0: 0 on the host of MASTER_ADDR.")
+	}
 	if n := len(s.job.starts); kind != Log && n > 1 && !slices.ContainsFunc(s.job.starts, func(v start) bool { return v.rank != s.job.starts[0].rank }) {
 		s.say(s.job.starts[1].line, env.Warning, "Hosts have one rank", fmt.Sprintf("The launchers of line %d and of this line have the same node rank, %s.", s.job.starts[0].line, shorten(s.job.starts[0].rank)), "If they are for different hosts, each takes itself for the same one, and the others never come.", "Number the hosts from 0: --node-rank=0 on the host of --master-addr.")
 	}

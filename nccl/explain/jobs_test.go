@@ -370,6 +370,8 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id 1 --rdzv_backend c10d --rdzv_endpoint $h:29500 ./finetuning.py\n", "", "job of its own"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun $ARGS ./finetuning.py\n", "", "job of its own"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\nsrun torchrun --nproc_per_node 4 ./finetuning.py\n", "", "job of its own"},
+		{"a.txt", "node1.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n\nnode2.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n", "line 8: warning:  Hosts have one rank", ""},
+		{"a.txt", "node1.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n\nnode2.sh\nexport NNODES=2\nexport NODE_RANK=1\nswift rlhf\n", "", "Hosts have one rank"},
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},
