@@ -82,7 +82,7 @@ func Plan(snaps map[string]*facts.Snapshot, o Options) *Survey {
 					s.macs[mac] = append(s.macs[mac], name)
 				}
 			}
-			if IsPort(l, snap.System.Lab) {
+			if isPort(l, snap.System.Lab) {
 				links = append(links, l)
 			}
 		}
@@ -133,8 +133,8 @@ func leftAlone(p SurveyPort, l host.Link, snap *facts.Snapshot) string {
 	return ""
 }
 
-// IsPort reports whether a link is an Ethernet port: hardware, or in a lab the end of a cable.
-func IsPort(l host.Link, lab bool) bool {
+// isPort reports whether a link is an Ethernet port: hardware, or in a lab the end of a cable.
+func isPort(l host.Link, lab bool) bool {
 	mac, err := net.ParseMAC(l.MAC)
 	return err == nil && len(mac) == 6 && !l.Loopback && (l.Kind == "" || lab && l.Kind == "veth")
 }

@@ -176,7 +176,7 @@ func Estimates(f *fabric.Fabric) []Estimate {
 	return out
 }
 
-// Filling returns what it takes to fill a path, to keep it lossless, and to bear its losses.
+// Filling returns what it takes to fill a path, to keep it lossless, and to survive its losses.
 func Filling(p Path, n NCCL, collectives bool) []Figure {
 	if p.RTT.Low == 0 {
 		return nil

@@ -35,7 +35,7 @@ func Boot(ctx context.Context, h host.Host, file, device string) ([]resource.Cha
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	kept, err := ParseKept(text)
+	kept, err := parseKept(text)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
@@ -69,8 +69,8 @@ func readKept(ctx context.Context, r host.Reader, file string) ([]byte, error) {
 	return r.ReadFile(ctx, file)
 }
 
-// ParseKept reads the file's text: lines that begin with #, then JSON.
-func ParseKept(text []byte) (out []Kept, err error) {
+// parseKept reads the file's text: lines that begin with #, then JSON.
+func parseKept(text []byte) (out []Kept, err error) {
 	if len(text) > maxKept {
 		return nil, errors.New("it is larger than 1 MiB")
 	}
