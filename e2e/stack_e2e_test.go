@@ -118,7 +118,7 @@ func TestInboxStack(t *testing.T) {
 	a.want(t, 2, "ofed.inbox", "package perftest", "25.01", "package libibverbs1", "package lists", "do not list", "refreshed", "rxe.rxe0")
 	a = try(t, state, "apply", "-lab", "-auto-approve", inbox)
 	a.want(t, 0, "✓ node1.ofed.inbox", "✓ node2.ofed.inbox", "✓ node1.rxe.rxe0", "send_lat", "perftest", "the same on all hosts", "25.01", "on node1", "on node2")
-	if !strings.Contains(a.out, "! parity node2") && !strings.Contains(a.out, "! parity node1") {
+	if !strings.Contains(a.out, "! parity  node2") && !strings.Contains(a.out, "! parity  node1") {
 		t.Errorf("parity does not name who differs")
 	}
 	try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 0, "No changes")
