@@ -372,6 +372,7 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\nsrun torchrun --nproc_per_node 4 ./finetuning.py\n", "", "job of its own"},
 		{"a.txt", "node1.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n\nnode2.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n", "line 8: warning:  Hosts have one rank", ""},
 		{"a.txt", "node1.sh\nexport NNODES=2\nexport NODE_RANK=0\nswift rlhf\n\nnode2.sh\nexport NNODES=2\nexport NODE_RANK=1\nswift rlhf\n", "", "Hosts have one rank"},
+		{"a.log", "NCCL version 2.18.5+cuda12.0\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_4:1/RoCE [RO]; OOB eth0:192.0.2.1<0>\na:1:3 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 192.0.2.3<41602> with error 4, opcode 0, len 0, vendor err 81 (Send) localGid ::ffff:198.51.100.1 remoteGid ::ffff:198.51.100.3\n", "Memory protection error", "does not choose a GID"}, // NVIDIA/nccl/issues/1052
 		{"a.py", "# causing \"NCCL WARN Deregister: Could not find handle\" and a crash.\ndist.init_process_group('gloo')\n", "", "Wrong use"},
 		{"a.txt", "#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "line 5: error:  The program expects more hosts", ""}, // Lightning-AI/pytorch-lightning/issues/10098
 		{"a.txt", "#SBATCH -N 2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n\ntrainer = pl.Trainer(gpus=4, num_nodes=2)\n", "", "more hosts"},

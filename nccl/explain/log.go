@@ -75,6 +75,7 @@ type logged struct {
 	progress     map[string]progress // process group -> how far its ranks came
 	rooted       bool                // the next exit code is that of the process whose failure torchrun noticed first
 	ignored      int                 // latest line by which Python ignores an exception
+	routedGID    bool                // a connection used a GID of an IPv4 address
 	source       bool                // the text is a program of Python
 	ownFault     bool                // that process ended by itself
 	killed       bool                // or by SIGKILL

@@ -206,6 +206,7 @@ func (l *logged) background(number int, line string) {
 	if l.unlocked == 0 && (unlocked.re().MatchString(line) || strings.Contains(l.previous, "ulimit -l") && strings.TrimSpace(line) == "unlimited") {
 		l.unlocked = number
 	}
+	l.routedGID = l.routedGID || strings.Contains(line, "ocalGid ::ffff:")
 	l.provider = l.provider || strings.Contains(line, "NET/OFI Selected ")
 	l.spark = l.spark || strings.Contains(l.previous, "CmaTotal:        0 kB") && strings.HasPrefix(line, "CmaFree: ") && !strings.HasSuffix(line, "  0 kB")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")

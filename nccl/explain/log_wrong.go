@@ -181,7 +181,7 @@ func (l *logged) judge(name string, h *hostLog) {
 	if h.mixed > 0 {
 		l.say(h.mixed, env.Warning, "InfiniBand and RoCE are mixed", fmt.Sprintf("%s uses ports of both kinds.", speaker(name)), "NCCL may connect a port of one kind with one of the other, or send data through the management network: it hangs or fails.", onelink)
 	}
-	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); h.roce && !pinned && (l.version.Before(choosesGID) || !l.version.Known()) && (l.version.Known() || h.early != "") {
+	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); h.roce && !pinned && !l.routedGID && (l.version.Before(choosesGID) || !l.version.Known()) && (l.version.Known() || h.early != "") {
 		which := h.early
 		if l.version.Known() {
 			which = "NCCL " + l.version.String()
