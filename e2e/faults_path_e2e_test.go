@@ -17,6 +17,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
+// soon is a command that waits until a condition holds, at most 2 s: the helper notes a value just before it changes it.
+func soon(condition string) string {
+	return "for i in $(seq 40); do { " + condition + "; } && break; sleep 0.05; done; "
+}
+
 // variant is the lab's fabric with some of its text replaced.
 func (l *faultLab) variant(pairs ...string) string {
 	l.t.Helper()
@@ -184,7 +189,7 @@ func pathRows() (rows []faultRow) {
 		small := l.variant(railA+"9000", railA+"1200", railB+"9000", railB+"1200")
 		var at time.Time
 		l.applyOf(small, 5, func(client *os.Process) {
-			if got := strings.TrimSpace(l.on("a", "cat /sys/class/net/ens19f0np0/mtu; ip -6 addr show dev ens19f0np0 | grep -c fd00:99 || true")); got != "1200\n0" {
+			if got := strings.TrimSpace(l.on("a", soon("grep -qx 1200 /sys/class/net/ens19f0np0/mtu")+"cat /sys/class/net/ens19f0np0/mtu; ip -6 addr show dev ens19f0np0 | grep -c fd00:99 || true")); got != "1200\n0" {
 				l.t.Errorf("IPv6 is not gone with the MTU: %q", got)
 			}
 			_ = client.Kill()
@@ -195,7 +200,7 @@ func pathRows() (rows []faultRow) {
 		l.remember()
 		down := l.variant(railA+"9000", railA+"9000\n    up = false")
 		l.applyOf(down, 4, func(client *os.Process) {
-			if got := l.on("a", "ip -o link show ens19f0np0; ip route show table 198"); strings.Contains(got, ",UP") || strings.Contains(got, "172.31") {
+			if got := l.on("a", soon("! ip -o link show ens19f0np0 | grep -q ,UP")+"ip -o link show ens19f0np0; ip route show table 198"); strings.Contains(got, ",UP") || strings.Contains(got, "172.31") {
 				l.t.Errorf("the NIC is not down, or its routes are not gone: %s", got)
 			}
 			_ = client.Kill()
