@@ -94,15 +94,11 @@ const (
 	netplanGeneration = "      ipv6-address-generation: "
 )
 
-// netplanMembers is the key before the members of a bond, which come in an earlier section.
-const netplanMembers = "      interfaces: "
-
 // netplanUUID is the key before the UUID of a NIC's profile (netplan 0.102 and later).
 const netplanUUID = "      networkmanager:\n        uuid: "
 
 // netplanProfiles returns the profiles that netplan makes of the NICs in our file for NetworkManager. Those of bonds and VLANs go with the device.
 func netplanProfiles(_, text string) (out []Profile) {
-	profileOf := func(id string) string { return networkManager.Behind.output() + id + networkManager.Behind.After }
 	section, list := "", false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -110,14 +106,10 @@ func netplanProfiles(_, text string) (out []Profile) {
 		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
 		case depth == 2:
 			section = key
-		case strings.HasPrefix(line, netplanMembers):
-			ids := strings.Split(strings.Trim(strings.TrimPrefix(line, netplanMembers), "[]"), ", ")
-			for i := range out {
-				out[i].Port = out[i].Port || slices.ContainsFunc(ids, func(id string) bool { return out[i].File == profileOf(id) })
-			}
 		case section != netplanSections[0]:
 		case depth == 4 && is:
-			out = append(out, Profile{File: profileOf(key)})
+			behind := networkManager.Behind
+			out = append(out, Profile{File: behind.output() + key + behind.After})
 		case len(out) == 0:
 		case depth == 6:
 			list = key == "addresses"
@@ -227,7 +219,7 @@ func netplanDevice(l Link) string {
 	for _, p := range l.Ports {
 		ids = append(ids, netplanID(*p))
 	}
-	fmt.Fprintf(&b, "      macaddress: %q\n%s[%s]\n      parameters:\n", l.bondMAC(), netplanMembers, strings.Join(ids, ", "))
+	fmt.Fprintf(&b, "      macaddress: %q\n      interfaces: [%s]\n      parameters:\n", l.bondMAC(), strings.Join(ids, ", "))
 	for _, o := range l.Device.Bond.Options() {
 		fmt.Fprintf(&b, "        %s: %s\n", netplanBond[o.Name], o.Value)
 	}

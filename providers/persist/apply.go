@@ -193,9 +193,8 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 }
 
 // onlyRead returns the files that the claimer reads, if it must not read all. It remembers profiles whose files are gone until it does, and then
-// removes what it configured by them. If a link still has the addresses of our profile, or is still a member of a bond, or if a device is still
-// there, it is to stay: it was there before our first apply, or is still declared. So the claimer forgets this profile at the next boot, and no
-// profile of others.
+// removes what it configured by them. If a NIC still has the addresses of our profile, they are to stay: they were there before our first apply, or
+// are still declared. So the claimer forgets this profile at the next boot, and no profile of others.
 func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Manager][]string, error) {
 	todo = slices.DeleteFunc(slices.Clone(todo), func(s step) bool { m := s.manager(); return m == nil || m.Profiles == nil })
 	if len(todo) == 0 {
@@ -237,15 +236,9 @@ func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Ma
 	return map[*netmanager.Manager][]string{claimer: read}, nil
 }
 
-// has reports whether a link is what a profile makes of it: a device, a member of a bond, or a NIC with all addresses of the profile, if it has some.
+// has reports whether a link has all addresses of a profile, and the profile has some.
 func has(snap *facts.Snapshot, p netmanager.Profile) bool {
 	l := snap.Link(p.Netdev)
-	switch {
-	case l != nil && p.Device != "":
-		return l.Kind == p.Device
-	case l != nil && p.Port:
-		return l.Master != 0
-	}
 	return l != nil && len(p.Addresses) > 0 && !slices.ContainsFunc(p.Addresses, func(address string) bool {
 		return !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && a.Prefix.String() == address })
 	})
