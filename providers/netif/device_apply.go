@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -173,26 +174,56 @@ func (p vlan) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes [
 	if err != nil {
 		return err
 	}
-	mtu, up, egress := want.MTU, false, want.VLAN.PriorityMap
-	if got.Link != nil {
-		up = got.Link.Up
-		if egress == nil {
-			egress = got.Link.VLAN.Egress
-		}
-		if mtu == 0 {
-			mtu = min(got.Link.MTU, on.MTU)
-		}
-		if err := removeDevice(ctx, h, *got.Link); err != nil {
+	if got.Link == nil {
+		return makeVLAN(h, want.Name, on.Index, want.MTU, want.VLAN.ID, want.VLAN.PriorityMap)
+	}
+	mtu, egress := want.MTU, want.VLAN.PriorityMap
+	if egress == nil {
+		egress = got.Link.VLAN.Egress
+	}
+	if mtu == 0 {
+		mtu = min(got.Link.MTU, on.MTU)
+	}
+	return remakeVLAN(ctx, h, *got.Link, on.Index, mtu, want.VLAN.ID, egress)
+}
+
+// remakeVLAN makes a VLAN again with another ID or on another device, which the kernel cannot change in place. It is up if it was, and has its
+// addresses: they may be of others, and then no record of ours brings them back. Link-local addresses and those of routers come by themselves.
+func remakeVLAN(ctx context.Context, h host.Host, l host.Link, on, mtu, id int, egress map[int]int) error {
+	addrs, err := h.Addrs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := removeDevice(ctx, h, l); err != nil {
+		return err
+	}
+	if err := makeVLAN(h, l.Name, on, mtu, id, egress); err != nil {
+		return err
+	}
+	links, err := h.Links(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(links, func(now host.Link) bool { return now.Name == l.Name })
+	if i < 0 {
+		return fmt.Errorf("device %s does not exist any more", l.Name)
+	}
+	if l.Up {
+		if err := h.SetUp(links[i].Index, true); err != nil {
 			return err
 		}
 	}
-	if err := makeVLAN(h, want.Name, on.Index, mtu, want.VLAN.ID, egress); err != nil {
-		return err
+	for _, a := range addrs {
+		six := a.Prefix.Addr().Is6()
+		if a.Index != l.Index || a.Dynamic || six && (a.Prefix.Addr().IsLinkLocalUnicast() || mtu < smallestIPv6MTU) {
+			continue
+		}
+		a.Index = links[i].Index
+		if err := h.AddAddr(a); err != nil {
+			return err
+		}
 	}
-	if !up {
-		return nil
-	}
-	return setUp(ctx, h, want.Name)
+	return nil
 }
 
 func makeVLAN(h host.Host, name string, on, mtu, id int, egress map[int]int) error {
@@ -201,19 +232,6 @@ func makeVLAN(h host.Host, name string, on, mtu, id int, egress map[int]int) err
 		data = append(data, egressMap(nil, egress))
 	}
 	return makeDevice(h, name, KindVLAN, on, mtu, data)
-}
-
-func setUp(ctx context.Context, h host.Host, name string) error {
-	links, err := h.Links(ctx)
-	if err != nil {
-		return err
-	}
-	for _, l := range links {
-		if l.Name == name {
-			return h.SetUp(l.Index, true)
-		}
-	}
-	return fmt.Errorf("device %s does not exist any more", name)
 }
 
 // ApplyUndo removes the bond or a member, or sets the earlier option. A bond that is gone has neither.
@@ -263,11 +281,5 @@ func (vlan) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a 
 	} else if _, err := fmt.Sscan(to, &id); err != nil {
 		return fmt.Errorf("VLAN ID %q: %w", to, err)
 	}
-	if err := removeDevice(ctx, h, *l); err != nil {
-		return err
-	}
-	if err := makeVLAN(h, l.Name, on, l.MTU, id, l.VLAN.Egress); err != nil || !l.Up {
-		return err
-	}
-	return setUp(ctx, h, l.Name)
+	return remakeVLAN(ctx, h, *l, on, l.MTU, id, l.VLAN.Egress)
 }

@@ -126,10 +126,16 @@ func TestKernelMakesBondsAndVLANs(t *testing.T) {
 	on.VLAN.PriorityMap = map[int]int{5: 5}
 	converge(t, h, KindVLAN, on)
 	must(t, h.SetUp(linkNamed(t, h, "storage").Index, true))
+	for _, p := range []string{"10.8.0.1/24", "fd08::1/64"} {
+		must(t, h.AddAddr(host.Addr{Index: linkNamed(t, h, "storage").Index, Prefix: netip.MustParsePrefix(p)}))
+	}
 	on.VLAN.ID = 201
 	converge(t, h, KindVLAN, on)
 	on.VLAN.On.Netdev = "g0"
 	converge(t, h, KindVLAN, on)
+	if now := settled(t); !strings.Contains(now, "10.8.0.1/24") || !strings.Contains(now, "fd08::1/64") {
+		t.Errorf("a VLAN that was made again lost its addresses: %s", now)
+	}
 	if b, v := linkNamed(t, h, "b0"), linkNamed(t, h, "storage"); !b.Up || !v.Up || b.Bond.Mode != "active-backup" || v.VLAN.Egress[5] != 5 || len(v.VLAN.Egress) != 1 {
 		t.Errorf("%+v, %+v", b, v)
 	}
