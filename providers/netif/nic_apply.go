@@ -99,8 +99,8 @@ func changeAddresses(ctx context.Context, h host.Host, l host.Link, adds, remove
 }
 
 // promoting calls remove with promote_secondaries on. If it is off, the kernel removes the secondary addresses with their primary one
-// (__inet_del_ifa in net/ipv4/devinet.c). When a device has lost its last IPv4 address, the kernel also removes all of its IPv4 routes, whoever
-// added them (fib_disable_ip in net/ipv4/fib_frontend.c).
+// (__inet_del_ifa in net/ipv4/devinet.c). When a device has lost its last IPv4 address, the kernel also removes all of its IPv4 routes,
+// ours and those of others (fib_disable_ip in net/ipv4/fib_frontend.c).
 func promoting(ctx context.Context, h host.Host, l host.Link, remove func() error) error {
 	key := facts.LinkSysctl("ipv4.conf.promote_secondaries", l.Name)
 	was, err := h.Sysctl(ctx, key)

@@ -81,7 +81,7 @@ func continues(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile
 }
 
 // linkLocal returns how the claimer makes a link's link-local address itself: the kernel's mode, which it sets to none, does not tell, but the
-// address does. What our file says stays, also while there is no address, as without a carrier.
+// address does. What our file says is kept even while there is no address, such as without a carrier.
 func linkLocal(snap *facts.Snapshot, l netmanager.Link, ours *netmanager.Profile) (mode string) {
 	switch {
 	case l.By() != claimer || l.Master != nil || l.WantedSysctls()[netmanager.AddrGenMode] != "":
