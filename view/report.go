@@ -265,14 +265,27 @@ func (p *Printer) printChecked(g []validators.Result) {
 	p.list(g)
 }
 
-// list prints results below each other, with aligned columns.
+// list prints results below each other, with aligned columns. Checks that an unreachable host prevents are one line.
 func (p *Printer) list(results []validators.Result) {
 	var c columns
 	for _, r := range results {
 		c.check, c.where, c.what = max(c.check, columnOf(string(r.Check))), max(c.where, columnOf(where(r))), max(c.what, columnOf(What(r)))
 	}
-	for _, r := range results {
-		p.result(r, c)
+	for len(results) > 0 {
+		first := results[0]
+		n := 1 // results with the same cause
+		names := string(first.Check)
+		for ; unread(first) && n < len(results) && unread(results[n]) && results[n].Cause == first.Cause && where(results[n]) == where(first); n++ {
+			if results[n].Check != results[n-1].Check {
+				names += ", " + string(results[n].Check)
+			}
+		}
+		if n > 1 {
+			p.Linef("  %s %s  %s  %s", p.dim("-"), names, where(first), p.dim("skipped: "+first.Cause))
+		} else {
+			p.result(first, c)
+		}
+		results = results[n:]
 	}
 }
 

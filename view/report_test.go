@@ -111,6 +111,31 @@ func TestResultsAreAligned(t *testing.T) {
 	}
 }
 
+// TestAnUnreachableHostIsToldOncePerSubject: and not at each check that it prevents; checks with another cause keep their lines.
+func TestAnUnreachableHostIsToldOncePerSubject(t *testing.T) {
+	skip := func(check validators.Check, host, cause string) validators.Result {
+		return validators.Result{Check: check, Subject: validators.Subject{Kind: validators.SubjectLink, Name: "rail0"},
+			Host: host, Peer: "b", Verdict: validators.Skip, Skipped: validators.HostUnreachable, Cause: cause}
+	}
+	filtered := skip(validators.CheckTCP, "a", "host a could not be reached: refused")
+	filtered.Skipped = validators.Disabled
+	var b bytes.Buffer
+	New(&b).list([]validators.Result{
+		skip(validators.CheckLink, "a", "host a could not be reached: refused"),
+		skip(validators.CheckPing, "a", "host a could not be reached: refused"),
+		skip(validators.CheckPing, "a", "host a could not be reached: refused"),
+		skip(validators.CheckPing, "c", "host c could not be reached: refused"),
+		filtered,
+	})
+	want := `  - link, ping  a → b  skipped: host a could not be reached: refused
+  - ping  c → b  ping  skipped: host c could not be reached: refused
+  - tcp   a → b  tcp   skipped: host a could not be reached: refused
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", b.String())
+	}
+}
+
 // TestAPlanPromisesNothingOfHostsThatItDoesNotCover: in text and in Markdown.
 func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
 	read, away := planner.HostPlan{Name: "a", Unchanged: 4}, planner.HostPlan{Name: "b", Unreachable: "no route to host"}
