@@ -171,9 +171,9 @@ func TestTheManagementPathMovesIntoABond(t *testing.T) {
 	defer program.Close()
 	send(t, "near", "/root/fabricform", "755", program)
 	on(t, "far", "modprobe -a bonding 8021q; ip link set eth1 up; ip link set eth2 up; ip addr add 10.55.0.2/24 dev eth1")
-	// The operator's machine has both cables and the VLAN by hand. It stands for switches, too.
-	key := on(t, "near", `modprobe 8021q; ip link set eth1 up; ip link set eth2 up; ip addr add 10.55.0.1/24 dev eth1; ip addr add 10.56.0.1/24 dev eth2
-ip link add link eth2 name v7 type vlan id 7; ip addr add 10.57.0.1/24 dev v7; ip link set v7 up
+	// The operator's machine stands for the switch, too: a bridge joins both cables, so that each member of the bond leads to the operator.
+	key := on(t, "near", `modprobe -a bridge 8021q; ip link add sw type bridge; for d in eth1 eth2; do ip link set $d master sw up; done; ip link set sw up
+ip addr add 10.55.0.1/24 dev sw; ip addr add 10.56.0.1/24 dev sw; ip link add link sw name v7 type vlan id 7; ip addr add 10.57.0.1/24 dev v7; ip link set v7 up
 mkdir -p -m 700 /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519; cat /root/.ssh/id_ed25519.pub`)
 	on(t, "far", "mkdir -p -m 700 /root/.ssh; echo '"+strings.TrimSpace(key)+"' >> /root/.ssh/authorized_keys")
 	hostKey := strings.Fields(on(t, "far", "cat /etc/ssh/ssh_host_ed25519_key.pub"))
@@ -236,8 +236,10 @@ mkdir -p -m 700 /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25
 		same(t, bonded)
 	})
 	t.Run("the member that carries it does not leave for good", func(t *testing.T) {
+		on(t, "near", "ip link set eth1 nomaster") // the switch forwards nothing from the cable of the other member
 		apply(t, bondedPath("10.56.0.2", "nic.p0", inBond), "-allow=management", "-lease", "10s").want(t, 6, "far  reverted")
 		same(t, bonded)
+		on(t, "near", "ip link set eth1 master sw")
 	})
 	t.Run("it moves into a VLAN", func(t *testing.T) {
 		apply(t, bondedPath("10.56.0.2", bond, inVLAN), "-allow=management").want(t, 0, "✓ far.connection.10.57.0.2", "far is now reachable at 10.57.0.2")
