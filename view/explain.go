@@ -11,7 +11,7 @@ import (
 // ExplanationJSON prints a report as JSON.
 func (p *Printer) ExplanationJSON(r explain.Explanation) error { return p.printIndented(r) }
 
-// Explanation prints what was read from a file, its problems, errors first, and a summary.
+// Explanation prints what was read from a file, its problems, the most probable reason first, and a summary.
 func (p *Printer) Explanation(name string, r explain.Explanation) {
 	about := string(r.Kind)
 	if r.Version != "" {

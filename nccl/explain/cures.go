@@ -127,7 +127,7 @@ func (s *script) cured(number int, line string) {
 		}
 		s.helped = append(s.helped, c.name)
 		value, _, _ := strings.Cut(c.set.FindString(line), "\n")
-		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: fmt.Sprintf("The text says that %s helps.", strings.Trim(value, "`'\" ")), Costs: costs, Instead: c.instead})
+		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: "The text says that " + strings.Trim(value, "`'\" ") + helps, Costs: costs, Instead: c.instead})
 		return
 	}
 	if i := slices.IndexFunc(clauses, knownCures()[0].set.MatchString); i >= 0 && tell.stillFails.MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {

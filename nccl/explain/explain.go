@@ -126,9 +126,7 @@ func explain(name, text string, f *fabric.Fabric, hosts []*fabric.Host, by fabri
 	default:
 		kind = r.document(name, text)
 	}
-	slices.SortStableFunc(r.out, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(tidiness(a), tidiness(b)), cmp.Compare(a.Line, b.Line)) // the first one may be all that is read
-	})
+	slices.SortStableFunc(r.out, byWeight)
 	for i := range r.out {
 		r.out[i].Instead = by.Fill(r.out[i].Instead)
 	}
@@ -158,14 +156,63 @@ func explain(name, text string, f *fabric.Fabric, hosts []*fabric.Host, by fabri
 	return out
 }
 
+// byWeight puts first what is most probably the reason: the first finding may be all that is read.
+func byWeight(a, b Finding) int {
+	return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.Severity, b.Severity), cmp.Compare(tidiness(a), tidiness(b)), cmp.Compare(a.Line, b.Line))
+}
+
+// weight orders findings: what failed, what people found to help, what may be the reason, an error without a named reason, what a text tells
+// of, what a job can run with or is not shown to work, and what explains no failure of today.
+func weight(f Finding) int {
+	is := func(list []string) bool { return slices.Contains(list, f.Summary) }
+	switch {
+	case f.Severity == env.Note && !is(notShown):
+		return 8
+	case tidiness(f) > 0:
+		return 7
+	case is(conditions), is(notShown) && f.Severity == env.Note:
+		return 6
+	case is(toldSymptoms):
+		return 5
+	case f.Summary == noChoice:
+		return 4
+	case strings.HasSuffix(f.Costs, unnamed):
+		return 3
+	case strings.HasSuffix(f.Wrong, helps):
+		return 1
+	case f.Severity == env.Warning:
+		return 2
+	}
+	return 0
+}
+
+const (
+	unnamed = " No known line names the cause." // ends what an error costs that has many causes
+	helps   = " helps."                         // ends what people found
+
+	noChoice = "NCCL does not choose a GID"
+)
+
+var (
+	// notShown are findings about a log that ends before data are shown to arrive.
+	notShown = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end"}
+	// toldSymptoms are findings about what a text tells of, whose reason it does not show.
+	toldSymptoms = append([]string{"The job hangs without an error", "The log ends where ranks begin to exchange data", "A collective timed out", "NCCL is slower than expected", "Unknown errors"}, notShown...)
+	// conditions are findings about what a job can run with.
+	conditions = []string{"No RDMA device", "Silent fallback to sockets", "GPU without a NIC on its NUMA node", "No GPUDirect RDMA", "The processes do not choose a GPU", "Interface of this host alone"}
+)
+
 // tidiness orders findings that explain no failure of today after the others: 1 and more.
 func tidiness(f Finding) int {
 	return 1 + slices.IndexFunc([][]string{
-		{"Unknown word", "Value out of NCCL's range", "Variable that NCCL no longer reads"},
+		{"Unknown word", "Unknown NCCL variable", "Value out of NCCL's range", "Variable that NCCL no longer reads", "Variable is deprecated", "Set twice, differently", "Number instead of a level", "No effect with NCCL_IB_DISABLE", "No effect with a pinned GID index"},
 		{"No list of devices"},
-		{"Prefix match", "Equal to NCCL's default", "Results are not checked", "GID index is pinned", "Until the next reboot", "Same value for all hosts", "Set in one of two places"},
+		{"Prefix match", "Equal to NCCL's default", "For experiments only", "Results are not checked", "GID index is pinned", "Until the next reboot", "Same value for all hosts", "Set in one of two places"},
 	}, func(group []string) bool { return slices.Contains(group, f.Summary) })
 }
+
+// explains reports whether a finding may be why something fails or is slow.
+func explains(f Finding) bool { return f.Severity < env.Note && tidiness(f) == 0 }
 
 // confFile is the origin of settings in nccl.conf, where every name is meant for NCCL.
 const confFile = "nccl.conf"

@@ -204,7 +204,7 @@ var timedOut = pattern{text: `(?i)\b(?:nccl|collectives?)\b.{0,30}\btime[- ]?(?:
 
 // timeoutTold reports a timeout that prose tells of, if nothing else was found. epoch is the line that tells of the end of an epoch.
 func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool) {
-	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, explains) {
 		return
 	}
 	number := 0

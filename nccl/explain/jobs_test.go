@@ -379,7 +379,7 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.log", "a:1:2 [0] transport/p2p.cc:237 NCCL WARN failed to open CUDA IPC handle : 101 invalid device ordinal\n", "A rank does not see its peer's GPU", "No GPU in this process"},                                // NVIDIA/nccl/issues/360
 		{"a.txt", "Performance degrades drastically between two docker in one host.\nc1:1:2 [0] NCCL INFO Channel 00 : 3[b3000] -> 4[b4000] [receive] via NET/Socket/0\n", "line 1: warning:  Containers of one host", ""}, // NVIDIA/nccl-tests/issues/93
 		{"a.txt", "Two docker containers on two hosts.\nc1:1:2 [0] NCCL INFO Channel 00 : 3[b3000] -> 4[b4000] [receive] via NET/Socket/0\n", "", "Containers of one host"},
-		{"a.log", "fi_info -p efa lists 16 devices\nNET/IB: ibp198s0f0:1 async fatal event on QP: local access violation work queue error\n", "warning:  NCCL uses RDMA devices beside EFA", ""},
+		{"a.log", "fi_info -p efa lists 16 devices\nNET/IB: ibp198s0f0:1 async fatal event on QP: local access violation work queue error\n", "error:  NCCL uses RDMA devices beside EFA", ""},
 		{"a.log", "fi_info -p efa lists 16 devices\na:1:2 [0] NCCL INFO NET/IB : No device found.\n", "", "beside EFA"},
 	} {
 		got := asText(Explain(c.name, c.text, nil, fabric.Invocation{}))

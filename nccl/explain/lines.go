@@ -32,7 +32,7 @@ type meaning struct {
 	// forms are texts in the line; * stands for any text. The versions that print a form are beside it.
 	forms []string
 	info  bool // NCCL prints it as INFO, too
-	vague bool // it says only that something failed: beside another symptom it is its effect
+	vague bool // it says only that something failed: beside another symptom, or effect, it follows from the same error
 	// more replaces costs and cure where they depend on the version or on the rest of the line; "" keeps them.
 	more func(l *logged, m string) (summary, costs, instead string)
 }
@@ -261,11 +261,12 @@ func (l *logged) errors() {
 	known := l.blamed > 0 || slices.ContainsFunc(l.inOrder, are(cause))
 	effects, hinted := 0, (*report)(nil)
 	sharp := slices.IndexFunc(l.inOrder, func(r *report) bool { return l.role(r) == symptom && !r.of.vague })
+	sharpEffect := slices.IndexFunc(l.inOrder, func(r *report) bool { return l.role(r) == effect && !r.of.vague })
 	if i := slices.IndexFunc(l.inOrder, are(code)); i >= 0 && first == 0 && (slices.Index(codeMeanings[3:], l.inOrder[i].of) >= 0 || !slices.ContainsFunc(l.inOrder, are(effect))) {
 		r := l.inOrder[i]
 		first = r.line
 		costs, instead := r.advice(l)
-		l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", costs+" No known line names the cause.", instead)
+		l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", costs+unnamed, instead)
 	}
 	for _, r := range l.inOrder {
 		quoted := "The log says: " + r.text + "."
@@ -294,6 +295,8 @@ func (l *logged) errors() {
 			l.say(r.line, env.Note, r.summary, quoted, costs, instead)
 		case (l.role(r) == effect || l.role(r) == aftermath) && first > 0:
 			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the error in line %d: read that first.", first), "")
+		case sharpEffect >= 0 && (l.role(r) == effect && r.of.vague || l.role(r) == aftermath && !l.timedOut()):
+			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the same error as line %d.", l.inOrder[sharpEffect].line), "")
 		case l.role(r) == effect, l.role(r) == aftermath:
 			l.say(r.line, env.Error, r.summary, quoted, costs+" The first error is not in these lines.", instead)
 			effects++
@@ -301,11 +304,14 @@ func (l *logged) errors() {
 	}
 	for _, r := range l.inOrder {
 		if l.role(r) == result && first == 0 && effects == 0 {
-			l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", r.of.costs+" No known line names the cause.", r.of.instead)
+			l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", r.of.costs+unnamed, r.of.instead)
 			return
 		}
 	}
 }
+
+// timedOut reports whether PyTorch's watchdog stopped a rank because a collective did not end in time.
+func (l *logged) timedOut() bool { return len(l.waits)+len(l.progress) > 0 }
 
 // role returns what a report stands for in this log: ranks of one host need no NIC, unless NCCL failed and nothing else says why,
 // and a hint may be the error.

@@ -98,10 +98,10 @@ var ibMeanings = []*meaning{
 		forms: []string{"async event : local catastrophic error", "async fatal event: "}},
 	{role: symptom, summary: "The peer's request was invalid", costs: "The NIC got a request on this connection that it cannot carry out: an error of the peer, of a NIC or of its firmware. The reason is not in this line.",
 		instead: "Read the log of the peer's rank, and compare firmware and drivers of both NICs.", forms: []string{"async fatal event on QP*invalid request local work queue error", "async event : invalid request local work queue error"}},
-	{role: effect, summary: "The driver ended the device's events", costs: "The driver no longer serves this device.", instead: "Read dmesg for that device.", forms: []string{"Call to ibv_get_async_event failed"}},
+	{role: effect, vague: true, summary: "The driver ended the device's events", costs: "The driver no longer serves this device.", instead: "Read dmesg for that device.", forms: []string{"Call to ibv_get_async_event failed"}},
 	{role: symptom, summary: "The NIC refused a request", costs: "The connection asked for memory that it may not use: GPUDirect RDMA is blocked by ACS or the IOMMU, or the memory was freed because its process has ended.", instead: gpuMem,
 		forms: []string{"async fatal event on QP", "async fatal event on CQ", "async event : local access violation work queue error", "async event : local work queue catastrophic error", "async event : CQ error"}},
-	{role: effect, summary: "RDMA resources could not be released", costs: "NCCL took its connections down after a failure or at the end, and the driver refused to release one.", instead: "Look for an earlier error of this process. If the program had finished, ignore it.",
+	{role: effect, vague: true, summary: "RDMA resources could not be released", costs: "NCCL took its connections down after a failure or at the end, and the driver refused to release one.", instead: "Look for an earlier error of this process. If the program had finished, ignore it.",
 		forms: []string{"ibv_close_device failed", "ibv_dealloc_pd failed", "ibv_dereg_mr failed", "ibv_destroy_cq failed", "ibv_destroy_qp failed"}},
 	{role: hint, summary: "NCCL drops a completion", info: true, costs: "A completion came for a request that NCCL no longer has, and NCCL 2.30.7 goes on. NVIDIA/nccl#2334 reports collectives that hang after many of these lines; its reason is not known.", instead: "If collectives hang afterwards, try another version of NCCL on all hosts, and report it there with the logs of all ranks.",
 		forms: []string{"NET/IB: *but retrieved an 'unused' request" /* 2.30.7 */}},
@@ -128,7 +128,7 @@ var ibMeanings = []*meaning{
 
 	{role: effect, summary: "NCCL could not recover from a failed NIC", costs: "A NIC or its connection failed, and NCCL's repair (NCCL_IB_RESILIENCY) did not succeed.", instead: "Look for the first completion or event of that device, and check its port and cable.",
 		forms: []string{"The error is fatal (", "Fatal error. Detected*failed devices", "Unsupported completion status", "Could not find a replacement QP", "Cannot replace QP", "Maximum number of probing attempts", "Could not find a functional device", "NET/IB*Attempting to initiate a ", "Attempting to free a non-existent failed request", "Attempting to repost an unused request", "Unsupported type of request reposting", "Unable to retrieve a request on the receiver side", "Unrecognized request type", "Failed to initialize a resiliency send request", "Unexpected GoToPrevState"}},
-	{role: effect, summary: "The communicator had failed", costs: "NCCL stops because the device had reported a fatal error.", instead: "Look for a line with \"async fatal event\" on all hosts.", forms: []string{"communicator encountered a fatal error (detected in"}},
+	{role: effect, vague: true, summary: "The communicator had failed", costs: "NCCL stops because the device had reported a fatal error.", instead: "Look for a line with \"async fatal event\" on all hosts.", forms: []string{"communicator encountered a fatal error (detected in"}},
 }
 
 const disagree = "Find the rank that takes another branch, has another batch or another number of steps; TORCH_DISTRIBUTED_DEBUG=DETAIL names the first difference. Compare NCCL_… variables and NCCL's version on all ranks."

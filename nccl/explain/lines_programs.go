@@ -175,7 +175,7 @@ var codeMeanings = []*meaning{
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"Reason=4:invalid argument", "ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "nccl*failed: invalid argument", "NCCL_ERROR_INVALID_ARGUMENT"}},
 	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
 		forms: []string{"Reason=5:invalid usage", "ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "nccl*failed: invalid usage", "NCCL_ERROR_INVALID_USAGE"}},
-	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, more: interfaceSet, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
+	{role: effect, vague: true, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, more: interfaceSet, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
 }
 
 // resultMeanings are what programs say at last.

@@ -100,7 +100,8 @@ func (l *logged) besideEFA() {
 		return strings.Contains(r.message, "NET/IB") && (r.of.role == cause || r.of.role == symptom) && !strings.Contains(r.message, "rdmap")
 	})
 	if l.plugged && at >= 0 {
-		l.say(l.inOrder[at].line, env.Warning, "NCCL uses RDMA devices beside EFA", "The text speaks of EFA, and the error is one of NCCL's own transport (NET/IB).", "With EFA, NCCL reaches other hosts by the plugin aws-ofi-nccl (NET/OFI, AWS Libfabric). Other RDMA devices of such a machine, as the bridges of its NVSwitches, lead to no other host.",
+		l.blamed = l.inOrder[at].line
+		l.say(l.blamed, env.Error, "NCCL uses RDMA devices beside EFA", "The text speaks of EFA, and the error is one of NCCL's own transport (NET/IB).", "With EFA, NCCL reaches other hosts by the plugin aws-ofi-nccl (NET/OFI, AWS Libfabric). Other RDMA devices of such a machine, as the bridges of its NVSwitches, lead to no other host.",
 			"See that the plugin loads (NCCL_DEBUG=INFO: NET/OFI; its directory in LD_LIBRARY_PATH, also in the container), and leave the other devices out, as by NCCL_IB_HCA=rdmap.")
 	}
 }
@@ -186,7 +187,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		if l.version.Known() {
 			which = "NCCL " + l.version.String()
 		}
-		l.say(max(l.versions[l.version.String()], h.line), env.Warning, "NCCL does not choose a GID", which+" uses GID index 0 unless NCCL_IB_GID_INDEX is set.", "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
+		l.say(max(l.versions[l.version.String()], h.line), env.Warning, noChoice, which+" uses GID index 0 unless NCCL_IB_GID_INDEX is set.", "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
 	}
 	if h.fe80 != "" && l.nodes != 1 {
 		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", h.addressed())

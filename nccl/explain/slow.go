@@ -23,7 +23,7 @@ var slowly = sync.OnceValue(func() slowWords {
 		slow:     regexp.MustCompile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
 		ofNCCL:   regexp.MustCompile(`(?i)\bnccl|all_?reduce|\bbusbw\b|bus bandwidth`),
 		overRDMA: regexp.MustCompile(`(?i)\b(?:infiniband|roce|rdma|gdr|gpu ?direct|mlx\d_\d|mellanox|connectx|\d+ ?-?gbps?\b.{0,10}\bib\b|ib\b.{0,10}\bnetwork)|\bIB\b`),
-		noDirect: regexp.MustCompile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bwithout\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
+		noDirect: regexp.MustCompile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
 	}
 })
 
@@ -41,7 +41,7 @@ var (
 
 // flatTold reports a text that asks for the topology of a virtual machine, and in which nothing else was found.
 func (s *script) flatTold(text string, skip func(number int) bool) {
-	if slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) || !virtualMachine.re().MatchString(text) {
+	if slices.ContainsFunc(s.out, explains) || !virtualMachine.re().MatchString(text) {
 		return
 	}
 	number := 0
@@ -55,7 +55,7 @@ func (s *script) flatTold(text string, skip func(number int) bool) {
 
 // onlySlow says what decides how fast NCCL is between hosts, if a text asks for it and nothing else in it was found.
 func (s *script) onlySlow(text string, skip func(number int) bool) {
-	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note || f.Summary == noModule }) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return explains(f) || f.Summary == noModule }) {
 		return
 	}
 	tell := slowly()
@@ -70,7 +70,7 @@ func (s *script) onlySlow(text string, skip func(number int) bool) {
 		if line == 0 && tell.slow.MatchString(l) {
 			line = number
 		}
-		if direct == 0 && tell.noDirect.MatchString(l) {
+		if direct == 0 && !strings.Contains(tell.noDirect.FindString(l), "without") && tell.noDirect.MatchString(l) { // not "no different from without"
 			direct = number
 		}
 	}
