@@ -247,6 +247,34 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"singularity exec a.sif torchrun --nproc_per_node 2 a.py\n", "warning:  The container has no GPUs", ""},
 		{"singularity exec --nv a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
 		{"export APPTAINER_NV=1\napptainer exec a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
+		// A collective's sizes: MTUs that differ matter from NCCL 2.20.3 on.
+		{"a:1:2 [0] transport/net_ib.cc:1038 NCCL WARN NET/IB : req 0/1 tag 0 peer 192.0.2.6<58683> collective mismatch error, local size 496640 remote size 65536\n", "error:  Ranks do not agree on a size", "MTU"},
+		{"NCCL version 2.18.5+cuda12.2\na:1:2 [0] NCCL WARN NET/IB : peer 192.0.2.6<58683> posted incorrect receive info\n", "error:  Ranks do not agree on a size", "MTU"},
+		{"a:1:2 [0] NCCL WARN NET/IB : peer 192.0.2.6<58683> posted incorrect receive info\n", "ibv_devinfo: active_mtu", ""},
+		// Forms of two times on two hosts (NVIDIA/nccl-tests#231).
+		{"a:1:1 [0] NCCL INFO NCCL version 2.22.3+cuda12.4\nb:2:2 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: x No plugin found (libnccl-net.so), using internal implementation\na:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n", "error:  Hosts have different versions of NCCL", ""},
+		{"a:2:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\nb:2:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n", "", "different versions"},
+		// The plugin of HPC-X has a variable of its own (NVIDIA/nccl#676).
+		{"The flag `NCCL_IB_DISABLE` is ignored.\na:1:2 [0] NCCL INFO Using network IBext\n", "warning:  The plugin does not read NCCL_IB_DISABLE", ""},
+		{"a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:2 [0] NCCL INFO Using network IBext_v8\n", "warning:  The plugin does not read NCCL_IB_DISABLE", ""},
+		{"a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 0.\na:1:2 [0] NCCL INFO Using network IBext_v8\n", "", "does not read NCCL_IB_DISABLE"},
+		{"a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:2 [0] NCCL INFO Using network Socket\n", "", "does not read NCCL_IB_DISABLE"},
+		// Mooncake prints its GID's bytes.
+		{"I0331 12:02:38.363528 56056 rdma_context.cpp:125] RDMA device: mlx5_0, LID: 0, GID: (GID_Index 1) fe:80:00:00:00:00:00:00:9e:63:c0:ff:fe:65:ab:90\nFailed to modify QP to RTR, check mtu, gid: Connection timed out [110]\n", "The GID in line 1 is link-local", ""},
+		{"I0331 12:02:38.363528 56056 rdma_context.cpp:125] RDMA device: mlx5_0, LID: 0, GID: (GID_Index 3) 00:00:00:00:00:00:00:00:00:00:ff:ff:c0:00:02:01\nFailed to modify QP to RTR, check mtu, gid: Connection timed out [110]\n", "error:  The peer's address does not answer", "link-local"},
+		// A connection that ends in bootstrap may be a port scan's, before NCCL 2.27.3 (NVIDIA/nccl#1612).
+		{"a:1:2 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer 192.0.2.3<36138>\na:1:2 [0] NCCL INFO bootstrap.cc:701 -> 6\n", "upgrade to NCCL 2.27.3", ""},
+		{"NCCL version 2.28.3+cuda12.9\na:1:2 [0] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer 192.0.2.3<36138>\na:1:2 [0] NCCL INFO bootstrap.cc:701 -> 6\n", "error:  A peer closed the connection", "2.27.3"},
+		// Sockets over several interfaces (NVIDIA/nccl#697).
+		{"ncclSystemError: System call failed.\na:1:2 [0] NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/3\n", "error:  Data go over several interfaces", ""},
+		{"ncclSystemError: System call failed.\na:1:2 [0] NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/0\n", "", "Data go over several"},
+		{"a:1:2 [0] NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/3\n", "", "Data go over several"},
+		{"a:1:2 [0] NCCL INFO Bootstrap : Using eno1:avahi:169.254.3.4<0>\na:1:2 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 169.254.3.4<4000> failed : Software caused connection abort\n", "error:  Bootstrap over a self-made address", ""},
+		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include 192.0.2.0/24 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "Line 1 names 192.0.2.0/24 to MPI alone", ""},
+		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include eth0 -x NCCL_SOCKET_IFNAME==eth0 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "", "to MPI alone"},
+		// Two containers (k8snetworkplumbingwg/multus-cni#1100).
+		{"DEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t5\t0000:0000:0000:0000:0000:ffff:c000:0201\t192.0.2.1\tv2\tnet1\nDEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t7\t0000:0000:0000:0000:0000:ffff:c000:0202\t192.0.2.2\tv2\tnet1\n", "warning:  The index of the GID differs", ""},
+		{"NCCL version 2.13.4+cuda11.3\nDEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t5\t0000:0000:0000:0000:0000:ffff:c000:0201\t192.0.2.1\tv2\tnet1\n", "", "Sparse GID table"},
 	} {
 		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
 		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {

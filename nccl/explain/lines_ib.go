@@ -121,7 +121,7 @@ var ibMeanings = []*meaning{
 	{role: cause, summary: "Memory protection error", costs: "The NIC may not read or write its own host's memory: with GPUDirect RDMA a frequent cause is PCI access control (ACS) or the IOMMU between GPU and NIC.", instead: gpuMem, more: explainHostBuffer, forms: completion(4, "LOC_PROT_ERR")},
 	{role: symptom, summary: "The peer's NIC refused a request", costs: "The peer's NIC may not use the memory that was asked for: GPUDirect RDMA is blocked there by ACS or the IOMMU, or the peer's process freed it when it ended.",
 		instead: "Read the log of the peer's rank first. " + gpuMem, more: explainHostBuffer, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
-	{role: cause, summary: "Ranks do not agree on a size", costs: "The ranks call different collectives, or with different sizes or settings: one sends more than the other takes. Between hosts whose NICs have different MTUs, NCCL 2.20.3 and later fail so, too: the receiving side does not take the smaller one (NVIDIA/nccl#1524, #2135).", instead: "See first that the MTU is the same on both hosts (ibv_devinfo: active_mtu; ip link). " + disagree,
+	{role: cause, summary: "Ranks do not agree on a size", costs: "The ranks call different collectives, or with different sizes or settings: one sends more than the other takes.", instead: disagree, more: explainSizes,
 		forms: append(completion(1, "LOC_LEN_ERR"), "Mismatched collective detected" /* 2.4.2–2.7.6 */, "collective mismatch error" /* 2.10.3–2.19.4 */, "posted incorrect receive info" /* 2.12.10– */)},
 	{role: symptom, summary: "RDMA operation failed", more: explainStatus, costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "status=IBV_WC_", "local QP operation err" /* libibverbs' words, and libmlx4's */, "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned"}},
 	{role: symptom, vague: true, summary: "RDMA operation failed", costs: "mlx5 dumps a completion with an error. The second number of its last row ends with its status.", instead: "Read the lines after it, dmesg on both hosts, and the log of the peer's rank.", forms: []string{"mlx5: *: got completion with error:" /* libmlx5 */}},
@@ -132,6 +132,18 @@ var ibMeanings = []*meaning{
 }
 
 const disagree = "Find the rank that takes another branch, has another batch or another number of steps; TORCH_DISTRIBUTED_DEBUG=DETAIL names the first difference. Compare NCCL_… variables and NCCL's version on all ranks."
+
+// takesOwnMTU is the first version of NCCL whose receiving side does not take the smaller MTU of two NICs (NVIDIA/nccl#1524, #2135).
+var takesOwnMTU = env.Version{Major: 2, Minor: 20, Patch: 3}
+
+// explainSizes says more of sizes that differ in versions of NCCL that may take the MTU of one side. Two of the lines are of older ones.
+func explainSizes(l *logged, m string) (summary, costs, instead string) {
+	if l.version.Known() && l.version.Before(takesOwnMTU) || anyOf(m, []string{"Mismatched collective", "collective mismatch"}) {
+		return "", "", ""
+	}
+	return "", "The ranks call different collectives, or with different sizes or settings: one sends more than the other takes. Between hosts whose NICs have different MTUs, NCCL 2.20.3 and later fail so, too: the receiving side does not take the smaller one (NVIDIA/nccl#1524, #2135).",
+		"See first that the MTU is the same on both hosts (ibv_devinfo: active_mtu; ip link). " + disagree
+}
 
 // syndromes are the numbers that mlx5 gives the statuses (MLX5_CQE_SYNDROME_… of the kernel's include/linux/mlx5/device.h).
 var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x14, 12: 0x15, 13: 0x16}

@@ -1,11 +1,16 @@
 package explain
 
+// ibPlugin are the networks of the plugin nccl-rdma-sharp-plugins (HPC-X), which reads a variable of its own in place of NCCL_IB_DISABLE
+// (src/ib_plugin.c: IBEXT_DISABLE).
+const ibPlugin = "IBext"
+
 // noEFA is said unless the plugin then selects a provider.
 const noEFA = "AWS's plugin found no EFA"
 
 // pluginMeanings are lines of plugins: aws-ofi-nccl ("NET/OFI"), and the env plugin (src/plugin/env.cc from 2.28.7). A plugin that
 // is missing is an INFO line ("Could not find: libnccl-net.so"), and no error.
 var pluginMeanings = []*meaning{
+	{role: hint, summary: "libfabric finds no EFA", costs: "libfabric's provider for EFA offers no device: the host or container has none (/dev/infiniband, the driver efa), or libfabric was built without it.", instead: "Check fi_info -p efa in the container (docker: --device=/dev/infiniband). Where the job is not to use EFA, ignore it.", forms: []string{"provider efa output empty list"}},
 	{role: hint, summary: noEFA, costs: "aws-ofi-nccl is installed, and found no device for it. On machines without EFA that is right, and NCCL goes on with its own transports.",
 		instead: "Outside AWS ignore it, or set NCCL_NET_PLUGIN=none. On AWS give the container the devices (docker: --device=/dev/infiniband; Kubernetes: vpc.amazonaws.com/efa), and check fi_info -p efa inside.",
 		forms:   []string{"NET/OFI Only EFA provider is supported", "NET/OFI aws-ofi-nccl initialization failed", "NET/OFI No eligible providers were found", "NET/OFI OFI fi_getinfo() call failed", "NET/OFI Unable to find a protocol that worked", "NET/OFI Failed to initialize*protocol", "NET/OFI Could not find any optimal provider", "NET/OFI Couldn't find any optimal provider", "EFA libfabric provider not detected"}},

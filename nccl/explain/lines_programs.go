@@ -147,10 +147,18 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 		return "", fmt.Sprintf("The text speaks of WSL, where PCI devices have no place in /sys, and NCCL %s stops for that: it is mended from 2.10.3 on.", l.version), "Install a PyTorch with NCCL 2.10.3 or later (torch.cuda.nccl.version()). If it fails then, too: " + fullShared + " " + askNCCL
 	case l.nodes == 1 || l.asked == 1 && !several:
 		return "", "A call of the system or of a library failed on this rank. On one host that is mostly a full /dev/shm (a container has 64 MiB), an interface without an address (NCCL_SOCKET_IFNAME), or a limit of open files or memory.", fullShared + " " + askNCCL
-	case several || l.asked > 1:
-		return "", "A call of the system or of a library failed on this rank. Between hosts that is mostly an address that ranks do not reach (a firewall, or NCCL chose another interface), or a NIC that RDMA cannot use; in a container also a full /dev/shm.", otherHosts + " " + fullShared + " " + askNCCL
+	case several || max(l.asked, l.nodes) > 1:
+		return "", "A call of the system or of a library failed on this rank. Between hosts that is mostly an address that ranks do not reach (a firewall, or NCCL chose another interface), or a NIC that RDMA cannot use; in a container also a full /dev/shm." + l.mpiAlone(), otherHosts + " " + fullShared + " " + askNCCL
 	}
 	return "", "", ""
+}
+
+// mpiAlone is a sentence about an interface that is named to MPI and not to NCCL; "" if there is none.
+func (l *logged) mpiAlone() string {
+	if _, set := find(l.settings, "NCCL_SOCKET_IFNAME"); set || l.mpiAt == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Line %d names %s to MPI alone: NCCL does not read that, and may choose another interface.", l.mpiAt, shorten(l.mpiOver))
 }
 
 // interfaceSet says more of a lost peer where the text sets NCCL's interface for several hosts.

@@ -6,7 +6,23 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
+
+// closesUnread is the first version of NCCL that goes on after a connection which ends before it says who it is (NVIDIA/nccl#1612).
+var closesUnread = env.Version{Major: 2, Minor: 27, Patch: 3}
+
+// explainClosed says more of a connection that was closed: in bootstrap it may not be of a rank.
+func explainClosed(l *logged, _ string) (summary, costs, instead string) {
+	switch old := !l.version.Known() || l.version.Before(closesUnread); {
+	case !old:
+		return "", "A rank on the peer has ended or is ending.", ""
+	case l.inBootstrap:
+		return "", "", onePeer + " If all ranks waited there and none had ended, something else opened the port and closed it (a port scan, a health check): upgrade to NCCL 2.27.3 or later, or keep it away from the hosts' ephemeral ports."
+	}
+	return "", "", ""
+}
 
 const (
 	bootstrapAt = "Set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts."
@@ -49,7 +65,7 @@ var socketMeanings = []*meaning{
 
 	{role: symptom, summary: "The peer fell silent", costs: "TCP got no answer over a connection that had worked: the peer's host or pod is gone (crash, reboot, eviction, sleep), or the network between lost it: a link, or a firewall or NAT that forgets connections.", more: reached,
 		instead: "See whether that host or pod still runs, and read its log and dmesg. Then check the path: `fabricform verify -only link,ping,tcp`.", forms: []string{"Call to recv from*failed : Connection timed out", "Call to send to*failed : Connection timed out"}},
-	{role: effect, summary: "A peer closed the connection", costs: "A rank on the peer has ended or is ending. Before 2.27.3 a port scan of the bootstrap port does the same.", instead: onePeer,
+	{role: effect, summary: "A peer closed the connection", costs: "A rank on the peer has ended or is ending. Before 2.27.3 a port scan of the bootstrap port does the same.", instead: onePeer, more: explainClosed,
 		forms: []string{"Connection closed by remote peer" /* all */, "failed : Connection reset by peer", "failed : Broken pipe", "Call to recv from*failed : Connection refused" /* 2.10.3– */, "Socket recv failed while polling for opId", "NET/Socket : socket progress error"}},
 	{role: cause, summary: "The network to a peer was lost", costs: "An open connection broke, because this host no longer has a way to the peer: an interface, cable, route or address has gone.", more: reached, instead: "Check the interface, its address and the route to the peer, and dmesg for a link that went down.",
 		forms: []string{"Call to recv*failed : No route to host", "Call to send*failed : No route to host", "Call to recv*failed : Network is unreachable", "Call to send*failed : Network is unreachable", "Call to recv*failed : Network is down", "Call to send*failed : Network is down", "Call to recv*failed : Host is down", "Call to send*failed : Host is down"}},

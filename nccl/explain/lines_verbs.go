@@ -91,7 +91,7 @@ var verbsMeanings = []*meaning{
 	{role: symptom, vague: true, summary: "The other side does not answer over TCP", costs: "perftest could not exchange addresses with the other side.", instead: "Start the same command without an address on the other host first, and open the port (18515, or -p). With -R both addresses must be of RDMA NICs.", forms: []string{"Unable to init the socket connection"}},
 	{role: cause, summary: "The port is taken", costs: "Another process listens there, such as an earlier test.", instead: "End it (ss -ltnp shows it), or take another port on both sides (-p).", forms: []string{"Couldn't listen to port"}},
 	{role: cause, summary: "The GIDs are of different kinds", costs: "One side has an IPv4 GID and the other an IPv6 one, or one is RoCE v1.", instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (-x; show_gids lists them).", forms: []string{"Found Incompatibility issue with GID types"}},
-	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.", instead: "Check with ping -I NIC that the peer's address answers from this NIC: cable, VLAN, subnet and switch. See with show_gids that both GIDs are RoCE v2 with IPv4 addresses.",
+	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.", instead: "Check with ping -I NIC that the peer's address answers from this NIC: cable, VLAN, subnet and switch. See with show_gids that both GIDs are RoCE v2 with IPv4 addresses.", more: explainUnanswered,
 		forms: []string{"odify QP to RTR*Connection timed out", "odify QP*RTR*110", "RTR) failed*Connection timed out", "connect on mlx*failed: Connection timed out" /* UCX */}},
 	{role: cause, summary: "Firmware or driver refuses UCX", costs: "UCX asks the NIC's firmware directly (DevX), and gets an error: firmware, the host's driver and the container's libraries do not fit together, or the firmware has a fault.", instead: "Set UCX_IB_MLX5_DEVX=n for the job, and update firmware and DOCA-OFED; the container's rdma-core or OFED must fit the host's.", forms: []string{"UCX*mlx5dv_devx_*failed", "mlx5dv_devx_obj_create(*failed", "ibv_modify_qp(DCI*failed" /* it has no peer yet */}},
 	{role: symptom, summary: "The NIC refuses a connection", costs: "The driver could not carry out this step: its firmware was busy or did not answer, or a resource is used up. These words are not about addresses.", instead: "Read dmesg for lines of that NIC (mlx5_core), and look for other errors of the job.", forms: []string{"RTR*Resource temporarily unavailable"}},
@@ -153,6 +153,14 @@ func explainUCXCall(l *logged, m string) (summary, costs, instead string) {
 		return "", "", ""
 	}
 	return explainCall(l, m)
+}
+
+// explainUnanswered says more of a GID that does not answer if a program has printed that its own is link-local.
+func explainUnanswered(l *logged, _ string) (summary, costs, instead string) {
+	if l.testGID.line == 0 || l.testGID.zero {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("Neighbour resolution failed for the peer's GID. The GID in line %d is link-local (fe80): it is valid on one link alone, and its peers on another link do not answer.", l.testGID.line), "Take the index of the RoCE v2 GID with the NIC's IPv4 address on both sides (show_gids lists them; -x of perftest, MC_GID_INDEX of Mooncake), and check with ping -I NIC that the peer's address answers from this NIC."
 }
 
 // explainTestGID says more if perftest has printed GIDs that cannot work.

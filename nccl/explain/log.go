@@ -55,6 +55,10 @@ type logged struct {
 	tested       int                 // line of the result of nccl-tests
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
+	inBootstrap  bool                // NCCL's own trace of an error comes from bootstrap
+	disableAt    int                 // line of prose that names NCCL_IB_DISABLE, or that sets it
+	mpiAt        int                 // line of an option of Open MPI for its own interfaces
+	mpiOver      string              // and what it names
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
 	fatal        *report             // a hint after which NCCL's trace comes to the program
 	direct       int                 // the first line of a channel by which a GPU writes into another one's memory
@@ -290,6 +294,7 @@ func (l *logged) tries(number int, message string) {
 // trace notes a step of NCCL's own trace of an error.
 func (l *logged) trace(number int, message string) {
 	l.traces = append(l.traces, number)
+	l.inBootstrap = l.inBootstrap || strings.HasPrefix(message, "bootstrap.cc:")
 	if l.traced.of == nil && (strings.Contains(message, "group.cc:") || strings.HasPrefix(message, "enqueue.cc:")) {
 		l.traced = foreignLine{number, message, codeOf(message)}
 	}

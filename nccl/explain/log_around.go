@@ -126,6 +126,12 @@ var preparesData = pattern{text: `(?i)\b(?:tokeniz(?:e|es|ing|ation)|pre-?proces
 // nnodes is the number of hosts that a launcher is told.
 var nnodes = pattern{text: `--nnodes[= ](?:\d+:)?(\d+)\b`}
 
+// disablesIB is a line by which RDMA should not be used.
+var disablesIB = pattern{text: `NCCL_IB_DISABLE(?:[= :"']+(?:set by environment to )?1\b|\W{1,3} *(?:is|was|gets) (?:ignored|not)| does not| doesn't| has no effect| set by environment to 1)`}
+
+// mpiOver is an option of Open MPI that names the interfaces which MPI itself uses.
+var mpiOver = pattern{text: `--?mca +(?:btl|oob)_tcp_if_include +([\w./,:-]+)`}
+
 // hostsOf is the list of hosts of mpirun.
 var hostsOf = pattern{text: `mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`}
 
@@ -167,6 +173,12 @@ func (l *logged) background(number int, line string) {
 				l.preparing = 0
 			}
 		}
+	}
+	if l.disableAt == 0 && disablesIB.re().MatchString(line) {
+		l.disableAt = number
+	}
+	if at := mpiOver.re().FindStringSubmatch(line); at != nil && l.mpiAt == 0 {
+		l.mpiAt, l.mpiOver = number, at[1]
 	}
 	if at := hostsOf.re().FindStringSubmatch(line); at != nil {
 		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
@@ -241,6 +253,12 @@ func (l *logged) tests(number int, line string) {
 	if strings.Contains(line, " address: ") && strings.Contains(line, " PSN ") {
 		_, gid, found = strings.Cut(line, ", GID ")
 		l.testing = true
+	}
+	if _, listed, of := strings.Cut(line, "GID: (GID_Index "); of { // Mooncake's rdma_context.cpp: bytes in hexadecimal
+		if _, gid, found = strings.Cut(listed, ") "); strings.HasPrefix(gid, "fe:80:") {
+			l.testGID = gidOf{number, false}
+		}
+		return
 	}
 	if found {
 		switch gid = strings.TrimRight(gid, " \t"); {

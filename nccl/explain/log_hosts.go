@@ -11,34 +11,38 @@ import (
 
 // hostLog is what a log shows about one host.
 type hostLog struct {
-	line     int             // its first line
-	devices  map[string]bool // RDMA devices that NCCL uses
-	oob      string          // netdev for bootstrap
-	local    string          // the first netdev of them that other hosts do not reach
-	localAt  int             // its line
-	localIP  string          // its address
-	network  string          // IB, Socket or a plugin
-	at       int             // line of network
-	gdr      int             // number of network channels with GPUDirect RDMA
-	channels int             // line of the first IB channel without GPUDirect RDMA
-	disabled int             // line that reports GPUDirect RDMA as disabled for a device
-	fe80     string          // an interface for bootstrap that has a link-local address alone
-	fe80At   int             // its line
-	aside    string          // an interface for sockets, but not for bootstrap, that has a link-local address alone
-	asideAt  int             // its line
-	address  netip.Addr      // of the interface for bootstrap
-	routed   string          // the first netdev of them that may reach other hosts
-	several  bool            // that interface has several addresses: hosts with equal names
-	noIB     int             // line that says that there is no RDMA device
-	mixed    int             // line that lists InfiniBand and RoCE ports
-	direct   bool            // a NIC supports GPUDirect RDMA
-	remote   bool            // it has a channel to another host
-	roce     bool            // some of the devices are RoCE ports
-	complete bool            // a communicator with several ranks is complete
-	plugin   string          // for the network, of a library
-	internal int             // line that says that there is none
-	early    string          // "NCCL before …": a line has a form of that time; "": none has
-	version  string          // of NCCL, if a line of this host says it
+	line      int             // its first line
+	devices   map[string]bool // RDMA devices that NCCL uses
+	oob       string          // netdev for bootstrap
+	local     string          // the first netdev of them that other hosts do not reach
+	localAt   int             // its line
+	localIP   string          // its address
+	network   string          // IB, Socket or a plugin
+	at        int             // line of network
+	gdr       int             // number of network channels with GPUDirect RDMA
+	channels  int             // line of the first IB channel without GPUDirect RDMA
+	disabled  int             // line that reports GPUDirect RDMA as disabled for a device
+	fe80      string          // an interface for bootstrap that has a link-local address alone
+	fe80At    int             // its line
+	aside     string          // an interface for sockets, but not for bootstrap, that has a link-local address alone
+	asideAt   int             // its line
+	address   netip.Addr      // of the interface for bootstrap
+	routed    string          // the first netdev of them that may reach other hosts
+	several   bool            // that interface has several addresses: hosts with equal names
+	noIB      int             // line that says that there is no RDMA device
+	mixed     int             // line that lists InfiniBand and RoCE ports
+	direct    bool            // a NIC supports GPUDirect RDMA
+	remote    bool            // it has a channel to another host
+	roce      bool            // some of the devices are RoCE ports
+	complete  bool            // a communicator with several ranks is complete
+	plugin    string          // for the network, of a library
+	internal  int             // line that says that there is none
+	early     string          // "NCCL before …": a line has a form of that time; "": none has
+	ownMade   string          // an interface whose address the host gave itself
+	ownMadeAt int             // its line
+	spread    int             // line of the first channel over another socket interface than the first
+	late      bool            // a line has a form of NCCL 2.21 or later
+	version   string          // of NCCL, if a line of this host says it
 }
 
 // host returns the host of a line. A line begins with "host:pid:tid [gpu]", often after a timestamp or a
@@ -146,7 +150,9 @@ func (h *hostLog) setUp(number int, m string) {
 		h.complete = true
 	case strings.HasPrefix(m, "Plugin Path : ") /* HPC-X */, strings.HasPrefix(m, "P2P plugin ") /* HPC-X */, strings.Contains(m, "Loaded net plugin ") /* 2.9– */ :
 		h.plugin = strings.TrimSpace(m[strings.LastIndexAny(m[:len(m)-1], " ")+1:])
-	case strings.Contains(m, "sing internal network plugin"), strings.Contains(m, "No plugin found (libnccl-net.so)"):
+	case strings.Contains(m, "sing internal network plugin") /* 2.21– */ :
+		h.internal, h.late = number, true
+	case strings.Contains(m, "No plugin found (libnccl-net.so)"):
 		h.internal = number
 	}
 }
@@ -233,6 +239,9 @@ func (l *logged) usingIB(number int, h *hostLog, m string) {
 // meets notes an interface for bootstrap or sockets, with its address as ncclSocketToString prints it: "10.0.0.1<0>". The first is
 // bootstrap's.
 func (l *logged) meets(number int, h *hostLog, name, address string) {
+	if alias, rest, found := strings.Cut(address, ":"); found && alias == "avahi" { // "eno1:avahi" is the name of an address that avahi-autoipd made
+		h.ownMade, h.ownMadeAt, address = name+":avahi", number, rest
+	}
 	address, _, _ = strings.Cut(address, "<")
 	address, _, _ = strings.Cut(address, "%")
 	a, _ := netip.ParseAddr(strings.Trim(address, "[]"))
@@ -279,5 +288,8 @@ func (l *logged) channel(number int, h *hostLog, m string) {
 		}
 	case strings.HasPrefix(path, "Socket") && h.network == "":
 		h.network, h.at = "Socket", number
+	}
+	if device, ok := strings.CutPrefix(path, "Socket/"); ok && h.spread == 0 && !strings.HasPrefix(device, "0") {
+		h.spread = number
 	}
 }

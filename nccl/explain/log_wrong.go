@@ -115,6 +115,9 @@ func (l *logged) thinLinks() {
 
 // differentVersions reports versions of NCCL that differ. A line without a host may be of another run, or of a second NCCL in one process.
 func (l *logged) differentVersions() {
+	if l.formsDiffer() {
+		return
+	}
 	if len(l.versions) < 2 {
 		return
 	}
@@ -128,6 +131,25 @@ func (l *logged) differentVersions() {
 		}
 	}
 	l.say(l.versions[shown[1]], env.Warning, "Different versions of NCCL", shows, "If they are of ranks of one job, these cannot communicate reliably. Two runs in one text, or a program that loads a second NCCL (vLLM beside PyTorch), are no fault.", "Compare the versions of all hosts, and install one everywhere.")
+}
+
+// formsDiffer reports hosts of which one has a line that only older versions of NCCL print, and another a line or a version of a later time.
+func (l *logged) formsDiffer() bool {
+	older, later := "", ""
+	for _, name := range l.order {
+		switch h := l.hosts[name]; {
+		case name == "":
+		case h.early != "":
+			older = cmp.Or(older, name)
+		case h.late:
+			later = cmp.Or(later, name)
+		}
+	}
+	if older == "" || later == "" {
+		return false
+	}
+	l.say(l.hosts[older].line, env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("A line of %s is of %s, and one of %s of NCCL 2.21 or later.", speaker(older), l.hosts[older].early, speaker(later)), "They cannot communicate reliably.", "Install one version everywhere, and see which libnccl each host loads (LD_LIBRARY_PATH, ldd).")
+	return true
 }
 
 // systemFailed reports whether the log has NCCL's code for an error of the system, and no line that names the error.
@@ -161,6 +183,9 @@ const noModule = "No module for GPUDirect RDMA"
 const manyGPUs = 4
 
 func (l *logged) judge(name string, h *hostLog) {
+	if l.disableAt > 0 && strings.HasPrefix(h.network, ibPlugin) {
+		l.say(l.disableAt, env.Warning, "The plugin does not read NCCL_IB_DISABLE", fmt.Sprintf("%s uses the network %s: that is a plugin (nccl-rdma-sharp-plugins of HPC-X), and NCCL_IB_DISABLE is for the transport of NCCL itself.", speaker(name), h.network), "RDMA stays in use.", "To do without RDMA set NCCL_IBEXT_DISABLE=1 beside NCCL_IB_DISABLE=1, or NCCL_NET=Socket. NCCL_NET_PLUGIN=none (NCCL 2.11 or later) leaves the plugin out.")
+	}
 	l.sockets(name, h)
 	switch bootstrap := h.local == h.oob; {
 	case h.local == "" || l.nodes == 1:
@@ -179,6 +204,12 @@ func (l *logged) judge(name string, h *hostLog) {
 	if a := h.address; (inDocker(a) || bridged(a) && containerID.re().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
 		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of a network that Docker made.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
 	}
+	if h.ownMade != "" {
+		l.say(h.ownMadeAt, env.Error, "Bootstrap over a self-made address", fmt.Sprintf("%s uses %s, an address of 169.254.0.0/16 that the host gave itself (avahi-autoipd).", speaker(name), h.ownMade), "It is valid on its own link alone, and goes away when the interface gets another address: ranks cannot connect.", h.addressed())
+	}
+	if _, named := find(l.settings, "NCCL_SOCKET_IFNAME"); h.spread > 0 && !named && h.local == "" && h.aside == "" && l.systemFailed() {
+		l.say(h.spread, env.Error, "Data go over several interfaces", fmt.Sprintf("%s sends over more than one interface by TCP (NET/Socket/1 and so on), and a call of the system failed.", speaker(name)), "NCCL takes all interfaces that are up, without asking whether the other hosts reach them: one that leads nowhere makes connections fail.", h.otherInterface())
+	}
 	if h.mixed > 0 {
 		l.say(h.mixed, env.Warning, "InfiniBand and RoCE are mixed", fmt.Sprintf("%s uses ports of both kinds.", speaker(name)), "NCCL may connect a port of one kind with one of the other, or send data through the management network: it hangs or fails.", onelink)
 	}
@@ -187,7 +218,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		if l.version.Known() {
 			which = "NCCL " + l.version.String()
 		}
-		l.say(max(l.versions[l.version.String()], h.line), env.Warning, noChoice, which+" uses GID index 0 unless NCCL_IB_GID_INDEX is set.", "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
+		l.say(max(l.versions[l.version.String()], h.line), env.Warning, noChoice, which+" uses GID index 0 unless NCCL_IB_GID_INDEX is set.", "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later (2.26.2 where show_gids skips indexes, as in a container), or pin an index and check it on every device.")
 	}
 	if h.fe80 != "" && l.nodes != 1 {
 		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", h.addressed())

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 type tables struct {
 	topology  []string       // lines of nvidia-smi topo -m
 	gids      []gidRow       // of show_gids
+	headings  int            // of show_gids: each begins a table
 	noGID     int            // line in which show_gids says that it found none
 	listed    int            // the latest heading of ibv_devices that no device has followed
 	devices   []device       // of ibdev2netdev
@@ -42,7 +44,7 @@ type tables struct {
 
 // gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
 type gidRow struct {
-	line         int
+	line, table  int
 	device, port string
 	index        int
 	gid          netip.Addr
@@ -121,7 +123,9 @@ func (t *tables) line(number int, line string) class {
 			t.validates = number
 		}
 	case t.rule(number, fields), t.lshca(number, line), t.rdmaLink(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields), t.classes.row(number, line, fields):
-	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
+	case fields[0] == "DEV" && fields[1] == "PORT":
+		t.headings++
+	case strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
 	case t.topologyRow(line, fields), t.test.line(number, line, fields):
 	default:
 		t.peers.row(number, line, fields)
@@ -159,7 +163,7 @@ func (t *tables) gidRow(number int, fields []string) bool {
 	if err != nil || err2 != nil || strings.Count(fields[3], ":") != 7 || !digits(fields[1]) || v < 4 || index < 0 {
 		return false
 	}
-	row := gidRow{line: number, device: fields[0], port: fields[1], index: index, gid: gid.Unmap(), version: fields[v]}
+	row := gidRow{line: number, table: t.headings, device: fields[0], port: fields[1], index: index, gid: gid.Unmap(), version: fields[v]}
 	if v+1 < len(fields) {
 		row.netdev = fields[v+1]
 	}
@@ -276,13 +280,13 @@ func firstOf(value string) env.NameList {
 	return l
 }
 
-// tablesOf returns the rows by device and port. Where the index does not grow, another host's table begins.
+// tablesOf returns the rows by device and port. At a heading, and where the index does not grow, another host's table begins.
 func (t *tables) tablesOf() (out [][]gidRow) {
 	open := map[string]int{}
 	for _, row := range t.gids {
 		key := row.device + ":" + row.port
 		at, there := open[key]
-		if !there || out[at][len(out[at])-1].index >= row.index {
+		if !there || out[at][len(out[at])-1].index >= row.index || out[at][0].table != row.table {
 			at = len(out)
 			open[key] = at
 			out = append(out, nil)
@@ -376,6 +380,8 @@ func chosen(rows []gidRow, choice nccl.GIDSelection) (row gidRow, wrong string) 
 func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects func(device, port string) bool) {
 	var fit []string
 	line := 0
+	differ := ""
+	best := map[string]gidRow{} // device and port -> the row of its first table
 	for _, rows := range t.tablesOf() {
 		first := rows[0]
 		if !selects(first.device, first.port) || first.version == "" {
@@ -391,8 +397,15 @@ func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects fun
 			continue
 		}
 		// The first GIDs are another container's. libibverbs reads them here, too, but /sys does not (NVIDIA/nccl issues 1573 and 1587).
-		if first.index > 0 {
+		if first.index > 0 && !(r.version.Known() && r.version.Before(choosesGID)) {
 			r.say(first.line, env.Warning, "Sparse GID table", fmt.Sprintf("The first GID of %s has index %d.", first.device, first.index), "NCCL 2.21.5 to 2.25.1 stops at a GID whose type it cannot read in /sys: read failed in ncclIbRoceGetVersionNum.", fmt.Sprintf("Upgrade to NCCL 2.26.2 or later, or set NCCL_IB_GID_INDEX=%d in this container.", row.index))
+		}
+		other, again := best[row.device+":"+row.port]
+		if !again {
+			best[row.device+":"+row.port] = row
+		} else if other.index != row.index {
+			differ = cmp.Or(differ, fmt.Sprintf("On %s it is %d (%s) in one table, and %d (%s) in another one.", row.device, other.index, other.gid, row.index, row.gid))
+			line = row.line
 		}
 		if line == 0 {
 			line = first.line
@@ -400,6 +413,9 @@ func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects fun
 		if len(fit) < maxFirst {
 			fit = append(fit, fmt.Sprintf("%s:%s %d (%s)", row.device, row.port, row.index, row.gid))
 		}
+	}
+	if differ != "" {
+		r.say(line, env.Warning, "The index of the GID differs", differ, "No one NCCL_IB_GID_INDEX fits both: with the wrong one, or with index 0, connections fail or hang.", "Use NCCL 2.26.2 or later without NCCL_IB_GID_INDEX: it chooses by address in each container. With an older one write each container's own index to its /etc/nccl.conf, which ranks read however they are started.")
 	}
 	if len(fit) > 0 {
 		r.say(line, env.Note, "GIDs that NCCL chooses", "NCCL 2.21 and later choose these GIDs by address: "+strings.Join(fit, ", ")+".", "Earlier versions use index 0 unless NCCL_IB_GID_INDEX is set.", "")
