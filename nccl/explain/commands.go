@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -245,6 +246,7 @@ func (s *script) mpirun(c command) {
 		s.launched = c.line()
 	}
 	words, fleet := c.words[1:], severalHosts(c) && !s.rendered // which compared the hosts
+	at := placement{line: c.line(), mapped: hydra}
 	s.fleet = s.fleet || fleet && !hydra
 	for i := 0; i < len(words); i++ {
 		next := func(n int) word {
@@ -253,6 +255,7 @@ func (s *script) mpirun(c command) {
 			}
 			return word{line: words[i].line}
 		}
+		at.option(words[i].text, next(1).text)
 		switch w := words[i]; {
 		case w.text == "-x":
 			if v := next(1); !s.set(v, "mpirun", fleet) {
@@ -269,10 +272,62 @@ func (s *script) mpirun(c command) {
 			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake in the job can damage the whole machine.", "Use a separate user with unlimited memlock.")
 		case isNCCLTest(path.Base(w.text)):
 			s.ncclTests(command{words: words[i:]})
+			at.judge(s, command{words: words[i:]})
 			return
 		case strings.HasPrefix(path.Base(w.text), "python") || path.Base(w.text) == "bash" || path.Base(w.text) == "sh":
 			return // the remaining words belong to that program
 		}
+	}
+}
+
+// placement is how many ranks mpirun puts on the first host of its list: Open MPI fills a host's slots before it takes the next host.
+type placement struct {
+	line   int
+	first  string // host
+	slots  int    // of that host, if the list says it
+	hosts  int
+	ranks  int  // -np; 0: not given
+	mapped bool // an option maps ranks to hosts in another way
+}
+
+// option takes an option of mpirun, and what follows it.
+func (p *placement) option(name, value string) {
+	switch strings.TrimLeft(name, "-") {
+	case "H", "host":
+		list := strings.Split(value, ",")
+		host, slots, _ := strings.Cut(list[0], ":")
+		p.first, p.hosts = host, len(list)
+		p.slots, _ = strconv.Atoi(slots)
+	case "np", "n", "c":
+		p.ranks, _ = strconv.Atoi(value)
+	case "N", "npernode", "pernode", "bynode", "rankfile", "rf", "map-by", "npersocket":
+		p.mapped = p.mapped || value != "slot"
+	}
+}
+
+// mostGPUs is how many GPUs a host has at most.
+const mostGPUs = 16
+
+// judge compares the ranks of the first host with the GPUs that a program of nccl-tests takes in each.
+func (p *placement) judge(s *script, test command) {
+	if p.hosts < 2 || p.slots == 0 {
+		return
+	}
+	gpus := 1
+	for _, option := range [][]string{{"-g", "--ngpus"}, {"-t", "--nthreads"}} {
+		if v, ok := test.value(option...); ok {
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				return
+			}
+			gpus *= max(min(n, mostGPUs+1), 1)
+		}
+	}
+	if here := min(p.slots, mostGPUs+1); !p.mapped && gpus > 1 && here > 1 && here*gpus > mostGPUs && (p.ranks == 0 || p.ranks >= p.slots) {
+		s.say(p.line, env.Error, "More GPUs than a host has", fmt.Sprintf("mpirun starts %d processes on %s, and each of them asks for %d GPUs (-g times -t).", p.slots, p.first, gpus), "A process asks for GPUs that are not there: invalid device ordinal.", fmt.Sprintf("Start one process per GPU with -t 1 -g 1, or one per host: -H %s:1 and so on with -g.", p.first))
+	}
+	if !p.mapped && p.ranks > 1 && p.ranks <= p.slots {
+		s.say(p.line, env.Warning, "All ranks run on the first host", fmt.Sprintf("%s has %d slots, and Open MPI fills them before it takes the next host: all %d ranks run there.", p.first, p.slots, p.ranks), "The other hosts take no part. If that host has fewer GPUs than ranks, ranks fail with invalid device ordinal.", fmt.Sprintf("Write -H %s:1 and so on, or --map-by node.", p.first))
 	}
 }
 

@@ -272,6 +272,15 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"a:1:2 [0] NCCL INFO Bootstrap : Using eno1:avahi:169.254.3.4<0>\na:1:2 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 169.254.3.4<4000> failed : Software caused connection abort\n", "error:  Bootstrap over a self-made address", ""},
 		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include 192.0.2.0/24 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "Line 1 names 192.0.2.0/24 to MPI alone", ""},
 		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include eth0 -x NCCL_SOCKET_IFNAME==eth0 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "", "to MPI alone"},
+		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
+		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
+		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).
+		{"mpirun -H 192.0.2.1:2,192.0.2.2:2 -np 2 ./build/all_reduce_perf -b 8 -g 1\n", "warning:  All ranks run on the first host", ""},
+		{"mpirun -H 192.0.2.1:2,192.0.2.2:2 -np 2 --map-by node ./build/all_reduce_perf -b 8 -g 1\n", "", "first host"},
+		{"mpirun -H 192.0.2.1:1,192.0.2.2:1 -np 2 ./build/all_reduce_perf -b 8 -g 8\n", "", "first host"},
+		{"mpirun --host a:8,b:8 -x NCCL_DEBUG=INFO ./build/all_reduce_perf -b 8 -g 8\n", "error:  More GPUs than a host has", "first host"},
+		{"mpirun --host a:2,b:2 -x NCCL_DEBUG=INFO ./build/all_reduce_perf -b 8 -g 4\n", "", "More GPUs"},
+		{"mpirun --host a:8,b:8 -np 2 -N 1 ./build/all_reduce_perf -b 8 -g 8\n", "", "More GPUs"},
 		// Two containers (k8snetworkplumbingwg/multus-cni#1100).
 		{"DEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t5\t0000:0000:0000:0000:0000:ffff:c000:0201\t192.0.2.1\tv2\tnet1\nDEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t7\t0000:0000:0000:0000:0000:ffff:c000:0202\t192.0.2.2\tv2\tnet1\n", "warning:  The index of the GID differs", ""},
 		{"NCCL version 2.13.4+cuda11.3\nDEV\tPORT\tINDEX\tGID\tIPv4\tVER\tDEV\nmlx5_4\t1\t5\t0000:0000:0000:0000:0000:ffff:c000:0201\t192.0.2.1\tv2\tnet1\n", "", "Sparse GID table"},

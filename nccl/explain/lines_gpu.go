@@ -88,8 +88,8 @@ var gpuMeanings = []*meaning{
 // (runtime_and_mpi_issues.rst).
 func cuMem(l *logged, m string) (summary, costs, instead string) {
 	if strings.Contains(m, "transport/p2p.cc:") && strings.Contains(m, "invalid device ordinal") {
-		return "A rank does not see its peer's GPU", "NCCL takes two processes for one host, and one imports memory of a GPU that its container does not show: each container got GPUs of its own.",
-			"Give all processes of one host all its GPUs, and choose by CUDA_VISIBLE_DEVICES or the local rank. Or let NCCL take the containers for separate hosts: another NCCL_HOSTID in each."
+		return "A rank does not see its peer's GPU", "NCCL takes two processes for one host, and one imports memory of a GPU that this process does not see: each container or task got GPUs of its own.",
+			"Give all processes of one host all its GPUs, and choose by CUDA_VISIBLE_DEVICES or the local rank (in Slurm --gpus-per-node in place of --gpus-per-task, or --gpu-bind=none). Or let NCCL take the containers for separate hosts: another NCCL_HOSTID in each."
 	}
 	if s, ok := find(l.settings, "NCCL_CUMEM_ENABLE"); ok && !s.dynamic && env.ParseNumber(s.value).Value == 0 {
 		return "", "NCCL_CUMEM_ENABLE=0 is set, so cuMem is not the cause: the driver refuses memory of another process.", "Update the driver, and set NCCL_P2P_DISABLE=1 to go without direct access between GPUs."

@@ -126,6 +126,9 @@ var preparesData = pattern{text: `(?i)\b(?:tokeniz(?:e|es|ing|ation)|pre-?proces
 // nnodes is the number of hosts that a launcher is told.
 var nnodes = pattern{text: `--nnodes[= ](?:\d+:)?(\d+)\b`}
 
+// ofSkyPilot is what SkyPilot writes before a line of a task with several hosts; with one host it is "(task, pid=7)".
+var ofSkyPilot = pattern{text: `^\((?:head|worker\d+), rank=\d+, pid=`}
+
 // disablesIB is a line by which RDMA should not be used.
 var disablesIB = pattern{text: `NCCL_IB_DISABLE(?:[= :"']+(?:set by environment to )?1\b|\W{1,3} *(?:is|was|gets) (?:ignored|not)| does not| doesn't| has no effect| set by environment to 1)`}
 
@@ -182,6 +185,9 @@ func (l *logged) background(number int, line string) {
 	}
 	if at := hostsOf.re().FindStringSubmatch(line); at != nil {
 		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
+	}
+	if ofSkyPilot.re().MatchString(line) {
+		l.asked = max(l.asked, 2)
 	}
 	if ofOneHost.re().MatchString(line) && !ofMore.re().MatchString(line) {
 		l.asked = max(l.asked, 1)

@@ -51,10 +51,8 @@ func (l *logged) host(number int, before string) *hostLog {
 	name := ""
 	for field := range strings.FieldsSeq(before) {
 		parts := strings.Split(field, ":")
-		if len(parts) == 3 && digits(parts[1]) && digits(parts[2]) {
-			name = parts[0][strings.LastIndexAny(parts[0], "]>")+1:] // [1,0]<stdout>:host is mpirun's
-		} else if len(parts) == 4 && digits(parts[2]) && digits(parts[3]) {
-			name = parts[1]
+		if n := len(parts); n >= 3 && digits(parts[n-2]) && digits(parts[n-1]) {
+			name = parts[n-3][strings.LastIndexAny(parts[n-3], "]>")+1:] // [1,0]<stdout>:host is mpirun's, [host:2]:host torchrun's
 		}
 	}
 	h := l.hosts[name]
