@@ -120,6 +120,7 @@ var cases = []struct {
 	{"NCCL_IB_HCA", "=rail0", Context{IsNetdev: func(n string) bool { return n == "rail0" }}, "Interface instead of an RDMA device"},
 	{"NCCL_IB_HCA", "=mlx5_0", Context{Fleet: true}, "Same value for all hosts"},
 	{"NCCL_SOCKET_IFNAME", "=eth0", Context{Fleet: true}, "Same value for all hosts"},
+	{"NCCL_SOCKET_IFNAME", "en", Context{Fleet: true}, "Prefix match"},
 	{"NCCL_IB_HCA", "mlx5_", Context{Fleet: true}, "Prefix match"},
 	{"NCCL_SOCKET_IFNAME", "=mlx5_0", Context{}, "RDMA device instead of an interface"},
 	{"NCCL_SOCKET_IFNAME", "192.168.99.", Context{}, "Address instead of a name"},

@@ -44,6 +44,7 @@ type logged struct {
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	asksPeermem  bool                // the previous line asks lsmod for a module of GPUDirect RDMA
 	noPeermemAt  int                 // line of such a command that shows none
+	containers   int                 // line of prose about ranks in several containers
 	wsl          bool                // it speaks of Windows' subsystem for Linux
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
@@ -208,11 +209,17 @@ func beheaded(trimmed string) string {
 	if _, quoted, found := strings.Cut(trimmed, "INFO NET/"); found {
 		trimmed = "NET/" + strings.TrimRight(quoted, "`. ")
 	}
+	if bareChannel.re().MatchString(trimmed) {
+		return "Channel 00 : " + trimmed
+	}
 	if !strings.HasPrefix(trimmed, "NET/") {
 		return ""
 	}
 	return strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)
 }
+
+// bareChannel is a channel to another host, without what stands before it: "9[1a000] -> 2[6b000] [receive] via NET/IB/1".
+var bareChannel = pattern{text: `^\d+\[[0-9a-f]+\] -> \d+\[[0-9a-f]+\] \[(?:send|receive)\] via NET/`}
 
 // also reads one more interface of the latest host.
 func (l *logged) also(number int, field string) class {

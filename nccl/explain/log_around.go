@@ -218,6 +218,9 @@ func (l *logged) background(number int, line string) {
 	if at := driverBranch.re().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
+	if l.containers == 0 && inContainers.re().MatchString(line) {
+		l.containers = number
+	}
 	l.wsl = l.wsl || strings.Contains(line, "WSL") || strings.Contains(line, "microsoft-standard") || strings.Contains(line, "wsl2")
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "ROCM", "(rocm)", "MI250X", "MI300X", "MI325X", "MI355X"})
@@ -229,6 +232,9 @@ func (l *logged) background(number int, line string) {
 	l.spark = l.spark || strings.Contains(l.previous, "CmaTotal:        0 kB") && strings.HasPrefix(line, "CmaFree: ") && !strings.HasSuffix(line, "  0 kB")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
+
+// inContainers is prose about ranks in several containers.
+var inContainers = pattern{text: `(?i)\b(?:two|2|both|different|separate|several|multiple) (?:\w+ )?containers\b|\b(?:two|2|both|different|separate|several|multiple) docker\b`}
 
 // epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
 var epochEnds = pattern{text: `(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`}
@@ -253,7 +259,7 @@ var progressed = pattern{text: `^\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ 
 // tester is a line of the list of ranks that nccl-tests prints: "#  Rank  0 Group  0 Pid 4766 on GENOA-06 device  0 [0x21] NVIDIA …".
 var tester = pattern{text: `^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`}
 
-// tests reads what nccl-tests, perftest and the examples of libibverbs (ibv_rc_pingpong) print of themselves.
+// tests reads what nccl-tests, perftest, Mooncake and the examples of libibverbs (ibv_rc_pingpong) print of themselves.
 func (l *logged) tests(number int, line string) {
 	gid, found := strings.CutPrefix(line, "GID: ")
 	if strings.Contains(line, " address: ") && strings.Contains(line, " PSN ") {
@@ -292,7 +298,7 @@ func (l *logged) tests(number int, line string) {
 
 var (
 	// crashes are parts of lines that only the output of a program has.
-	crashes = []string{"Traceback (most recent call last)", "terminate called after throwing", "ProcessGroupNCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "Test NCCL failure", "Test CUDA failure", "Root Cause (first observed failure)", "[c10d]", "mpirun noticed that", "prterun noticed that", "mpirun was unable to", "prterun was unable to", "srun: error:", "slurmstepd: error:", "NVRM: Xid", "ncclSystemError:", "ncclInternalError:", "ncclInvalidUsage:", "ncclUnhandledCudaError:", "ncclRemoteError:", "RuntimeError: ", "Bus error (core dumped)"}
+	crashes = []string{"Traceback (most recent call last)", "terminate called after throwing", "ProcessGroupNCCL", "ProcessGroupGloo.cpp", "Gloo connectFullMesh failed", "DistBackendError", "DistNetworkError", "DistStoreError", "Test NCCL failure", "Test CUDA failure", "Root Cause (first observed failure)", "[c10d]", "mpirun noticed that", "prterun noticed that", "mpirun was unable to", "prterun was unable to", "srun: error:", "slurmstepd: error:", "NVRM: Xid", "ncclSystemError:", "ncclInternalError:", "ncclInvalidUsage:", "ncclUnhandledCudaError:", "ncclRemoteError:", "RuntimeError: ", "Bus error (core dumped)"}
 	// frames are the beginnings of lines of a stack.
 	frames = []string{"frame #", "C++ CapturedTraceback:", `File "`, "Exception raised from ", "raise ", "return ", "self."}
 	// printers are parts of commands that print a text.

@@ -182,6 +182,16 @@ const noModule = "No module for GPUDirect RDMA"
 // manyGPUs is as many GPUs of a host as mostly have more than one NIC.
 const manyGPUs = 4
 
+// onlyCode reports whether NCCL's system error is all that the log says of a failure.
+func (l *logged) onlyCode() bool {
+	found := false
+	says := func(m *meaning) bool {
+		found = found || m == codeMeanings[1]
+		return m.role == cause || m.role == symptom || m.role == effect
+	}
+	return !slices.ContainsFunc(l.inOrder, func(r *report) bool { return says(r.of) }) && !slices.ContainsFunc(l.foreign, func(f foreignLine) bool { return says(f.of) }) && found
+}
+
 func (l *logged) judge(name string, h *hostLog) {
 	if l.disableAt > 0 && strings.HasPrefix(h.network, ibPlugin) {
 		l.say(l.disableAt, env.Warning, "The plugin does not read NCCL_IB_DISABLE", fmt.Sprintf("%s uses the network %s: that is a plugin (nccl-rdma-sharp-plugins of HPC-X), and NCCL_IB_DISABLE is for the transport of NCCL itself.", speaker(name), h.network), "RDMA stays in use.", "To do without RDMA set NCCL_IBEXT_DISABLE=1 beside NCCL_IB_DISABLE=1, or NCCL_NET=Socket. NCCL_NET_PLUGIN=none (NCCL 2.11 or later) leaves the plugin out.")
@@ -192,6 +202,9 @@ func (l *logged) judge(name string, h *hostLog) {
 	case !bootstrap && l.dialled[h.localIP] > 0:
 		l.blamed = h.localAt
 		l.say(h.localAt, env.Error, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network, and a rank connects to its address (line %d).", h.local, l.dialled[h.localIP]), "Other hosts do not reach it.", h.otherInterface())
+	case !bootstrap && l.onlyCode() && (len(l.order) > 1 || max(l.nodes, l.asked) > 1 || l.startsOf > len(l.starts)):
+		l.blamed = h.localAt
+		l.say(h.localAt, env.Error, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network, and a rank failed with a system error.", h.local), "Other hosts do not reach it. No known line names another cause.", h.otherInterface())
 	case !bootstrap:
 		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", h.otherInterface())
 	default:
@@ -235,6 +248,9 @@ func (l *logged) judge(name string, h *hostLog) {
 			bad, cure = env.Note, "The NICs support it: check with `nvidia-smi topo -m` that GPU and NIC are near each other."
 		}
 		l.say(h.channels, bad, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", cure)
+	}
+	if h.gdr > 0 && h.channels > 0 {
+		l.say(h.channels, env.Note, "GPUDirect RDMA on some channels alone", fmt.Sprintf("%s uses IB without GPUDirect RDMA on some channels, and with it on others.", speaker(name)), "Data of those channels goes through the host's memory. NCCL does so where GPU and NIC are farther apart than NCCL_NET_GDR_LEVEL, and on hosts without a module for it.", "If the channels are of different hosts, load nvidia_peermem on the other host, too. On one host see nvidia-smi topo -m: PHB and SYS are too far by default.")
 	}
 	if h.gdr == 0 && h.channels == 0 && !h.direct && l.noPeermemAt > 0 && l.peermemAt == 0 && len(h.devices) > 0 {
 		l.say(l.noPeermemAt, env.Note, noModule, fmt.Sprintf("lsmod shows neither nvidia_peermem nor nv_peer_mem, and %s uses RDMA.", speaker(name)), "RDMA works without them: NCCL then copies data through the host's memory, which can halve the speed of fast NICs, unless the open driver offers dma-buf. A channel with GPUDirect RDMA ends with GDRDMA in the log.", l.peermem())

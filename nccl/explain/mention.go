@@ -59,7 +59,25 @@ func (s *script) mentions(text string, kind Kind) {
 			}
 		}
 	}
+	if _, pinned := find(s.sets, "NCCL_IB_GID_INDEX"); !pinned {
+		s.pinTold(text)
+	}
 	s.alone = false
+}
+
+// gidTold is a sentence that pins a GID index without NCCL's variable: "when set GID Index to 1".
+var gidTold = pattern{text: `(?i)\b(?:set|setting|using|use|with|choose|chose)(?: \w+){0,2} gid[ _-]?index (?:to|as|=|of|is)? ?(\d{1,3})\b`}
+
+// pinTold reads the first GID index of prose.
+func (s *script) pinTold(text string) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if at := gidTold.re().FindStringSubmatch(line); at != nil {
+			s.record("NCCL_IB_GID_INDEX", word{text: at[1], line: number}, "text", false)
+			return
+		}
+	}
 }
 
 // below reads the line below `- name: NCCL_X`.

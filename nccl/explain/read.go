@@ -266,19 +266,17 @@ func (r *reading) document(name, text string) Kind {
 		l.stuck = tells(text, func(number int) bool { return r.classes[number] != other })
 	}
 	l.finish()
-	if told {
-		s.asked(rest.String(), func(number int) bool { return r.classes[number] != other })
-		s.onlyTold(l.stuck, max(l.nodes, l.asked), text)
-		s.flatTold(rest.String(), func(number int) bool { return r.classes[number] != other })
-		s.onlySlow(rest.String(), func(number int) bool { return r.classes[number] != other })
-	}
 	if !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity == env.Error }) { // else the traces are its consequence
 		for _, line := range l.traces {
 			r.mark(line, unknown)
 		}
 	}
 	t.finish(r, l.settings)
-	if told {
+	if told { // what prose alone tells comes after what lines and tables show
+		s.asked(rest.String(), func(number int) bool { return r.classes[number] != other })
+		s.onlyTold(l.stuck, max(l.nodes, l.asked), text)
+		s.flatTold(rest.String(), func(number int) bool { return r.classes[number] != other })
+		s.onlySlow(rest.String(), func(number int) bool { return r.classes[number] != other })
 		s.timeoutTold(rest.String(), l.epochAt, func(number int) bool { return r.classes[number] != other })
 	}
 	if kind == Log {
