@@ -99,6 +99,8 @@ var cases = []struct {
 	{"NCCL_IB_TC", "160 # x", Context{}, "Text after a number; Traffic class"},
 	{"NCCL_IB_TIMEOUT", "22", Context{}, ""},
 	{"NCCL_IB_TIMEOUT", "23", Context{}, "NCCL_IB_TIMEOUT is high"},
+	{"NCCL_IB_TIMEOUT", "2", Context{}, "NCCL_IB_TIMEOUT is low"}, // areal-project/AReaL/pull/640
+	{"NCCL_IB_TIMEOUT", "14", Context{}, ""},
 	{"NCCL_IB_TIMEOUT", "18", Context{Version: Version{2, 18, 1}}, "Equal to NCCL's default"},
 	{"NCCL_IB_TIMEOUT", "20", Context{Version: Version{2, 18, 1}}, ""},
 	{"NCCL_IB_TIMEOUT", "40", Context{}, "Value out of NCCL's range"},

@@ -29,6 +29,11 @@ func (c *check) special() {
 				fmt.Sprintf("%d means %.0f s for each retry.", n.Value, AckTimeout(int(n.Value)).Seconds()),
 				"A dead link is detected only after minutes.", "Use 20 to 22.")
 		}
+		if n.Value > 0 && n.Value < 12 {
+			c.add(Warning, "NCCL_IB_TIMEOUT is low",
+				fmt.Sprintf("%d means %s for each retry.", n.Value, AckTimeout(int(n.Value)).Round(time.Microsecond)),
+				"An answer takes longer where the network is busy: connections fail with status 12.", "Use 20 to 22.")
+		}
 	case "NCCL_IB_PCI_RELAXED_ORDERING":
 		if n.Value == 1 {
 			// ncclIbRelaxedOrderingCapable treats 1 and 2 alike in 2.12 to 2.30, although the documentation says that 1 fails without it.

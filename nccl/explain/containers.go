@@ -103,6 +103,9 @@ func (s *script) containers(text string, kind Kind) {
 	if at := quotedBool.re().FindStringSubmatchIndex(text); at != nil && kind == Kubernetes {
 		s.say(1+strings.Count(text[:at[2]], "\n"), env.Error, "Text instead of a boolean", fmt.Sprintf("The value of %s is quoted.", text[at[2]:at[3]]), "Kubernetes accepts only true and false there, and rejects the manifest.", "Write it without quotes.")
 	}
+	if kind == Kubernetes {
+		s.unexpanded(text)
+	}
 	disabled, from := false, manifestAt(text, kind)
 	rdma := slices.ContainsFunc(s.sets, func(v setting) bool {
 		if v.line < from {
@@ -146,6 +149,26 @@ func (s *script) containers(text string, kind Kind) {
 		s.say(0, env.Warning, "memlock is limited", "The container has neither CAP_IPC_LOCK nor an unlimited memlock.", "Unless the container runtime's own limit is unlimited, RDMA cannot register memory.", map[Kind]string{Compose: "Add ulimits: memlock: -1.", Kubernetes: `Add securityContext: capabilities: add: ["IPC_LOCK"].`}[kind])
 	}
 }
+
+// unexpanded reports a variable of a pod that is to be longer than it was: Kubernetes puts in $(NAME) of variables above it alone, and
+// no variable of the image (k8s.io/api/core/v1: EnvVar). A value that is its own name alone is for envsubst.
+func (s *script) unexpanded(text string) {
+	name, number := "", 0
+	for line := range strings.Lines(text) {
+		number++
+		if at := nameOf.re().FindStringSubmatch(strings.TrimRight(line, "\r\n")); at != nil {
+			name = at[1]
+			continue
+		}
+		if _, value, found := strings.Cut(line, "value:"); found && name != "" && (strings.Contains(value, ":$"+name) || strings.Contains(value, ":${"+name+"}") || strings.Contains(value, "$"+name+":") || strings.Contains(value, "${"+name+"}:")) {
+			s.add(number, env.Finding{Severity: env.Error, Name: name, Summary: "Not expanded by Kubernetes", Wrong: fmt.Sprintf("The value of %s holds $%s, which stays as it is.", name, name), Costs: "The container gets these letters, and loses the value that its image has.", Instead: "Write the whole value, or set it in the container's command: sh -c 'export …'. Kubernetes puts in $(OTHER) of a variable that stands above it, and none of the image."})
+		}
+		name = ""
+	}
+}
+
+// nameOf is the name of a variable of a pod.
+var nameOf = pattern{text: `^\s*- name: *["']?([A-Z_][A-Z0-9_]*)["']? *$`}
 
 // pods checks what pods with GPUs get of the network. rdma says that settings for RDMA are there, which containers checks.
 func (s *script) pods(text string, rdma bool) {

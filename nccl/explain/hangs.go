@@ -213,7 +213,10 @@ func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool)
 			continue
 		}
 		costs, instead := "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause.", "Read the logs of all ranks: the first that has another error, or that none wrote, is the reason. "+slowest
-		if epoch > 0 {
+		if saves.re().MatchString(line) {
+			costs = "The line names a checkpoint: a rank reads, converts or writes it while the others already wait in a collective, and that takes longer than the timeout."
+			instead = "Give the collectives around it a longer timeout: init_process_group(timeout=timedelta(hours=1)), or the framework's option for it. Let every rank read and write its own part (torch.distributed.checkpoint), or stage the files on fast storage first."
+		} else if epoch > 0 {
 			costs = fmt.Sprintf("Line %d names the end of an epoch, an evaluation, or data that differ: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", epoch)
 			instead = "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
 		}
@@ -221,6 +224,9 @@ func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool)
 		return
 	}
 }
+
+// saves is prose about a checkpoint that is read or written.
+var saves = pattern{text: `(?i)\b(?:load|read|sav|writ|convert)\w*\b.{0,30}\bcheckpoints?\b|\bcheckpoints?\b.{0,15}\b(?:load|sav|writ)\w*`}
 
 // unkillable is a sentence that says that a process stays in spite of a signal.
 var unkillable = pattern{text: `(?i)(?:ctrl ?[-+] ?c|kill(?: -9)?|sigkill|sigint)\b.{0,30}(?:n['’]t|\bnot|never|unable|fails?)\b|(?:n['’]t|cannot|not|never|unable to) (?:be )?kill|\bunkillable\b|(?:need|have|had) to (?:reboot|restart|power[- ]cycle) (?:the |my |our )?(?:server|machine|host|node|system|computer)`}

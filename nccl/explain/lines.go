@@ -169,7 +169,7 @@ func (r *report) advice(l *logged) (costs, instead string) {
 	}
 	costs, instead = cmp.Or(costs, r.of.costs), cmp.Or(instead, r.of.instead)
 	for _, at := range assigned.re().FindAllStringSubmatch(instead, maxFirst) {
-		if s, ok := find(append(l.tried, l.settings...), at[1]); ok && !s.dynamic && s.value == at[2] {
+		if s, ok := find(append(l.tried, l.settings...), at[1]); ok && !s.dynamic && s.value == at[2] && !slices.Contains(l.helped, s.name) {
 			costs += fmt.Sprintf(" %s stands in line %d: if it was set in this run, it did not reach this process, or is not the cure.", at[0], s.line)
 		}
 	}

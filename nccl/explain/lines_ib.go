@@ -200,6 +200,9 @@ func bothGIDs(m string) (here, there netip.Addr, found bool) {
 
 // explainGPUBuffer says more if perftest has put its buffer into a GPU.
 func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
+	if l.noGUID > 0 {
+		return "Device without a GUID", fmt.Sprintf("The node GUID is all zeros (line %d), as a virtual function's before the host sets it: libraries do not take the device, or its calls fail.", l.noGUID), "On the host set the GUIDs (ip link set PF vf N node_guid …, and port_guid …; on Ethernet also /sys/class/net/PF/device/sriov/N/node), then unbind the function from mlx5_core and bind it again. With an operator for SR-IOV, see that its daemon did both before the pod started."
+	}
 	if l.gpuBuffer == 0 {
 		return "", "", ""
 	}

@@ -145,6 +145,8 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 	switch several := len(l.order) > 1; {
 	case l.wsl && l.version.Known() && l.version.Before(onWSL):
 		return "", fmt.Sprintf("The text speaks of WSL, where PCI devices have no place in /sys, and NCCL %s stops for that: it is mended from 2.10.3 on.", l.version), "Install a PyTorch with NCCL 2.10.3 or later (torch.cuda.nccl.version()). If it fails then, too: " + fullShared + " " + askNCCL
+	case l.shortShm > 0:
+		return "", fmt.Sprintf("Line %d says that /dev/shm is too small or full: NCCL makes its segments there. Segments of ranks that were killed stay there.", l.shortShm), fullShared + " Remove what ended ranks have left (rm /dev/shm/nccl-* while no job runs). " + askNCCL
 	case l.containers > 0 && l.nodes != 1:
 		return "", fmt.Sprintf("Line %d speaks of containers: each has a network of its own unless it is told otherwise, and announces an address there (172.17.…) that containers on other hosts do not reach. On one host it is mostly a full /dev/shm (64 MiB in a container).", l.containers), "Run containers on several hosts with --network=host, and set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all hosts. " + fullShared + " " + askNCCL
 	case l.nodes == 1 || l.asked == 1 && !several:

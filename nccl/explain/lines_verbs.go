@@ -71,7 +71,7 @@ var verbsMeanings = []*meaning{
 	{role: symptom, summary: "Memory could not be registered", costs: "Mooncake could not register memory with the NIC: it is the GPU's and GPUDirect RDMA does not work, it is larger than the device takes at once (max_mr_size of ibv_devinfo -v), or memlock is limited. The words after the address are the system's.",
 		instead: gpuReach + " " + memlock, forms: []string{"rdma_context.cpp*Failed to register memory", "CTRAN-IB: buffer registration failed" /* comms/ctran/backends/ib of torchcomms */, "Failed to register memory region", "RdmaTransport: Failed to register memory", "Mooncake memory registration failed", "Mooncake Transfer Engine initialization failed"}},
 	{role: symptom, vague: true, summary: "NIXL's backend failed", costs: "NIXL moves data by UCX (or another backend), which reported an error: it could not register memory of the GPU, connect to the peer, or load its modules for CUDA.",
-		instead: "Read the lines with UCX ERROR before it; UCX_LOG_LEVEL=info shows more. ucx_info -d must list cuda_copy and the NIC in the same container; install NIXL for the CUDA of the program.", forms: []string{"NIXL_ERR_BACKEND", "Unexpected UCX error: ", "UCX endpoint create failed"}},
+		instead: "Read the lines with UCX ERROR before it; UCX_LOG_LEVEL=info shows more. ucx_info -d must list cuda_copy and the NIC in the same container; install NIXL for the CUDA of the program.", more: explainAllDevices, forms: []string{"NIXL_ERR_BACKEND", "Unexpected UCX error: ", "UCX endpoint create failed"}},
 	{role: effect, summary: "NIXL's peer is gone", costs: "The other agent has ended, or the connection to it broke.", instead: "Read the peer's log, and look for an earlier UCX ERROR on both sides.", forms: []string{"NIXL_ERR_REMOTE_DISCONNECT"}},
 	{role: cause, summary: "A device of the list is not there", costs: "Mooncake was given a device that libibverbs does not show here, or that has no active port: the name is wrong or has quotes or spaces around it, or the container lacks it.",
 		instead: "Compare the list (device_name, --disaggregation-ib-device, MC_… variables) with ibv_devices in the same container; write names with commas and no spaces.", forms: []string{"rdma_context.cpp*No matched device found"}},
@@ -165,6 +165,15 @@ func explainUnanswered(l *logged, _ string) (summary, costs, instead string) {
 		return "", "", ""
 	}
 	return "", fmt.Sprintf("Neighbour resolution failed for the peer's GID. The GID in line %d is link-local (fe80): it is valid on one link alone, and its peers on another link do not answer.", l.testGID.line), "Take the index of the RoCE v2 GID with the NIC's IPv4 address on both sides (show_gids lists them; -x of perftest, MC_GID_INDEX of Mooncake), and check with ping -I NIC that the peer's address answers from this NIC."
+}
+
+// explainAllDevices says more of a failure of UCX that may use all devices of the host.
+func explainAllDevices(l *logged, _ string) (summary, costs, instead string) {
+	set, ok := find(l.settings, "UCX_NET_DEVICES")
+	if !ok || set.value != "all" {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("Line %d gives UCX all devices of the host: it also takes NICs for management and storage, and a BlueField's, and its start fails if one of them cannot be used.", set.line), "Name the NICs of the data network alone in UCX_NET_DEVICES (mlx5_0:1,mlx5_1:1), those near the GPUs (nvidia-smi topo -m). UCX_LOG_LEVEL=info shows more."
 }
 
 // explainTestGID says more if perftest has printed GIDs that cannot work.

@@ -44,6 +44,8 @@ type logged struct {
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	asksPeermem  bool                // the previous line asks lsmod for a module of GPUDirect RDMA
 	noPeermemAt  int                 // line of such a command that shows none
+	shortShm     int                 // line of prose about a /dev/shm that is too small
+	noGUID       int                 // line that shows a node GUID of zeros
 	containers   int                 // line of prose about ranks in several containers
 	wsl          bool                // it speaks of Windows' subsystem for Linux
 	spark        bool                // the text speaks of a DGX Spark

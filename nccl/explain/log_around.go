@@ -183,6 +183,9 @@ func (l *logged) background(number int, line string) {
 	if at := mpiOver.re().FindStringSubmatch(line); at != nil && l.mpiAt == 0 {
 		l.mpiAt, l.mpiOver = number, at[1]
 	}
+	if strings.HasPrefix(line, "(head, rank=") || strings.HasPrefix(line, "(worker1, rank=") { // SkyPilot's, for several hosts
+		l.asked = max(l.asked, 2)
+	}
 	if at := hostsOf.re().FindStringSubmatch(line); at != nil {
 		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
 	}
@@ -218,6 +221,12 @@ func (l *logged) background(number int, line string) {
 	if at := driverBranch.re().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
+	if l.shortShm == 0 && strings.Contains(line, "/dev/shm") && tooSmall.re().MatchString(line) {
+		l.shortShm = number
+	}
+	if l.noGUID == 0 && noGUID.re().MatchString(line) {
+		l.noGUID = number
+	}
 	if l.containers == 0 && inContainers.re().MatchString(line) {
 		l.containers = number
 	}
@@ -232,6 +241,12 @@ func (l *logged) background(number int, line string) {
 	l.spark = l.spark || strings.Contains(l.previous, "CmaTotal:        0 kB") && strings.HasPrefix(line, "CmaFree: ") && !strings.HasSuffix(line, "  0 kB")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
+
+// tooSmall is prose, or a row of df, about a /dev/shm that is full or has Docker's default size.
+var tooSmall = pattern{text: `(?i)\b(?:out of|full|fills?(?: up)?|exhausts?|not enough|too small|insufficient)\b.{0,20}/dev/shm|/dev/shm.{0,20}\b(?:(?:is|gets|was) (?:full|too small)|fills? up|has no space)|^shm +64M .*/dev/shm|100% +/dev/shm`}
+
+// noGUID is a node GUID of zeros, as ibstat, ibv_devinfo and people write it.
+var noGUID = pattern{text: `(?i)\bnode[ _]guid\b.{0,8}\b0(?:000:0000:0000:0000|x0{16})\b`}
 
 // inContainers is prose about ranks in several containers.
 var inContainers = pattern{text: `(?i)\b(?:two|2|both|different|separate|several|multiple) (?:\w+ )?containers\b|\b(?:two|2|both|different|separate|several|multiple) docker\b`}

@@ -81,11 +81,18 @@ func (l *logged) ncclVersion(number int, text string) bool {
 	return true
 }
 
+// brokenPlugin is what the loader says of a library that NCCL's plugin for the network needs: "NET/Plugin: Plugin load returned 2 :
+// libhwloc.so.15: cannot open shared object file" (2.20–2.25), "NET/Plugin: libhwloc.so.15: cannot open …" (2.26–, src/plugin/plugin_open.cc).
+var brokenPlugin = pattern{text: `NET/Plugin.*?\b(lib[\w.+-]+\.so[\w.]*): (?:cannot open shared object file|undefined symbol: \w+|version .\w+. not found)`}
+
 // info reads the message of an INFO line. It reports whether a rule knows the message.
 func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	h.setUp(number, m)
 	if h.early == "" && strings.Contains(m, "using internal implementation") { // init.cc, net.cc: –2.20.5
 		h.early = "NCCL before 2.21"
+	}
+	if at := brokenPlugin.re().FindStringSubmatch(m); at != nil && !strings.HasPrefix(at[1], "libnccl") {
+		l.say(number, env.Warning, "The network plugin cannot be loaded", fmt.Sprintf("NCCL found a plugin for the network, and the loader says: %s.", at[0][strings.Index(at[0], at[1]):]), "NCCL goes on without it: with its own network for RDMA, or with TCP sockets.", fmt.Sprintf("Install what has %s in the image, or the plugin's release for this image; ldd libnccl-net.so shows what else is missing.", at[1]))
 	}
 	switch {
 	case strings.HasPrefix(m, "Using network "), strings.HasPrefix(m, "Using internal Network ") /* –2.3.7 */ :

@@ -320,6 +320,10 @@ func (l *logged) sockets(name string, h *hostLog) {
 	if l.fabric != nil {
 		bad = env.Error // the fabric has NICs for it
 	}
+	if l.plugged && h.plugin == "" && h.internal > 0 && (h.noIB > 0 || h.network == "Socket") {
+		l.say(h.internal, env.Warning, "The network plugin is not found", "The text speaks of EFA or another network that NCCL reaches by a plugin (libnccl-net.so), and the loader found none.", "NCCL uses TCP sockets.", "Give the job the plugin's directory in LD_LIBRARY_PATH, in the container, too: on AWS /opt/amazon/ofi-nccl/lib (earlier installers: /opt/aws-ofi-nccl/lib) and /opt/amazon/efa/lib. The log then says NET/OFI.")
+		return
+	}
 	if h.noIB > 0 {
 		then := "It falls back to sockets without a warning."
 		if at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.summary == noNetwork }); at >= 0 {

@@ -430,7 +430,7 @@ func (t *tables) interfaces(r *reading, all []setting, hca setting, selects func
 	t.withoutAddress(r)
 	for _, d := range t.devices {
 		if d.status == "Down" && hca.value == "" {
-			r.say(d.line, env.Note, "An interface is down", fmt.Sprintf("%s, the interface of %s, is down.", d.netdev, d.name), "NCCL leaves out a RoCE port whose link is down. On InfiniBand the interface may be down although the port is active.", "If the port has a cable, look at its state (ibstat), and bring the link up.")
+			r.say(d.line, env.Note, "An interface is down", fmt.Sprintf("%s, the interface of %s, is down.", d.netdev, d.name), "NCCL leaves out a RoCE port whose link is down. On InfiniBand the interface may be down although the port is active.", "If the port has a cable, look at its state (ibstat), and bring the link up. A virtual function of InfiniBand stays down until the host gives it GUIDs and a link state (ip link set PF vf N port_guid …, state auto; linkState: enable of a SriovIBNetwork).")
 			break
 		}
 	}
