@@ -151,3 +151,15 @@ func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
 		t.Error(asked)
 	}
 }
+
+// TestAHostKnowsWhatAChangeLeaves: the record forgets what was adopted, and the transaction does not change it.
+func TestAHostKnowsWhatAChangeLeaves(t *testing.T) {
+	removed := action("b0", resource.StageRuntime)
+	removed.Op, removed.Changes = planner.Undo, []resource.Change{{Atom: "bond b0 device", From: "bond"}, {Attribute: "mtu"}}
+	left := action("b1", resource.StageRuntime)
+	left.Op, left.Forget = planner.Undo, []resource.Atom{"bond b1 device", "bond b1 member eth1"}
+	order := txOrders(&planner.Plan{Hosts: []planner.HostPlan{{Name: "h", Actions: []planner.Action{removed, left}}}}, txOptions{Fabric: "f"})["h"]
+	if !slices.Equal(order.Atoms, []resource.Atom{"bond b0 device", "bond b1 device", "bond b1 member eth1"}) || !slices.Equal(order.Stays, left.Forget) {
+		t.Errorf("%v, of which stay %v", order.Atoms, order.Stays)
+	}
+}

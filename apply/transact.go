@@ -142,7 +142,7 @@ func txOrders(p *planner.Plan, o txOptions) map[string]calls.TxOpen {
 			continue
 		}
 		order := calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease,
-			Atoms: atoms(h), Steps: persistSteps(o.Fabric, o.Secrets, h)}
+			Atoms: atoms(h), Stays: stays(h), Steps: persistSteps(o.Fabric, o.Secrets, h)}
 		if o.Applied != nil {
 			order.Applied = o.Applied(h.Name)
 		}
@@ -218,6 +218,17 @@ func atoms(h planner.HostPlan) []resource.Atom {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// stays returns the atoms of the host's changes whose values the changes leave as they are.
+func stays(h planner.HostPlan) []resource.Atom {
+	changed := map[resource.Atom]bool{}
+	for _, a := range h.Actions {
+		for _, c := range a.Changes {
+			changed[c.Atom] = true
+		}
+	}
+	return slices.DeleteFunc(atoms(h), func(a resource.Atom) bool { return changed[a] })
 }
 
 // Describe describes an open transaction for people.

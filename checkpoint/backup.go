@@ -38,6 +38,8 @@ type Backup struct {
 	// earlier builds.
 	Atoms []resource.Atom `json:"atoms,omitempty"`
 	Path  *ManagementPath `json:"path,omitempty"`
+	// Stays are those of Atoms whose values the transaction leaves as they are. Earlier builds did not store them.
+	Stays []resource.Atom `json:"stays,omitempty"`
 
 	// WasCommitted is true if the transaction was committed. Committed is the state then; nil if it was not stored.
 	WasCommitted bool    `json:"-"`
@@ -98,9 +100,15 @@ func (b *Backup) Again(ctx context.Context, r host.Reader, kinds resource.Kinds)
 	return now, nil
 }
 
+// Changed returns the values that the transaction makes, changes or removes.
+func (b *Backup) Changed() []resource.Atom {
+	return slices.DeleteFunc(slices.Clone(b.Atoms), func(a resource.Atom) bool { return slices.Contains(b.Stays, a) })
+}
+
 // Restore restores all parts and files, except for what others changed and what stays (Reverse). It continues after a
 // failure. left has one line for each remaining difference; no line and no error mean that the host is as it should be.
 func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds) (left []string, err error) {
+	ctx = resource.WithChanged(ctx, b.Changed())
 	to, rev, err := b.reverse(ctx, h, kinds)
 	switch {
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 )
 
 // ofRails has for each network manager what a person has written for two rails, the second one with a table of its own, and how the manager
-// was told; for NetworkManager also a VLAN. %[1]d is the number of the host.
+// was told; for NetworkManager also a VLAN and a bond. %[1]d is the number of the host.
 var ofRails = map[string]string{
 	"networkd": `cat > /etc/systemd/network/20-rail0.network <<END
 [Match]
@@ -46,6 +46,8 @@ networkctl reload`,
 nmcli connection add type ethernet ifname eth2 con-name rail1 ipv4.method manual ipv4.addresses 10.20.1.%[1]d/24 ipv4.routes "10.98.0.0/16 10.20.1.9 table=102" \
   ipv4.routing-rules "priority 10102 from 10.20.1.%[1]d table 102" ipv6.method manual ipv6.addresses fd00:20::%[1]d/64
 nmcli connection add type vlan ifname eth2.100 con-name storage dev eth2 id 100 vlan.egress 5:3 ipv4.method manual ipv4.addresses 10.20.2.%[1]d/24 ipv6.method link-local
+nmcli connection add type bond ifname bond0 con-name pair bond.options mode=active-backup,miimon=200 ipv4.method manual ipv4.addresses 10.20.3.%[1]d/24 ipv6.method disabled
+for d in eth3 eth4; do nmcli connection add type ethernet ifname $d con-name pair-$d master bond0 slave-type bond; nmcli connection up pair-$d; done
 nmcli connection up rail0; nmcli connection up rail1; nmcli connection up storage`,
 	"netplan-networkd": `umask 077; cat > /etc/netplan/60-rails.yaml <<END
 # The rails of this host.
@@ -104,22 +106,22 @@ func TestRemovedAsImportSays(t *testing.T) {
 func removedAsImportSays(t *testing.T, owner string) {
 	dir := t.TempDir()
 	bare, state := filepath.Join(dir, "bare.hcl"), t.TempDir()
-	hand, found := ofRails[owner], "2 hosts, 2 links"
+	hand, ports, found := ofRails[owner], 2, "2 hosts, 2 links"
 	switch owner {
 	case "networkmanager":
-		found = "2 hosts, 3 links"
+		ports, found = 4, "2 hosts, 4 links"
 	case "netplan-networkmanager":
 		hand = ofRails["netplan-networkd"]
 	}
 	text := "fabric \"bare\" {}\n"
 	for i, host := range []string{"node1", "node2"} {
 		text += fmt.Sprintf("host %q {\n  address = \"192.168.1.10%d\"\n", host, i+1)
-		for port := range 2 {
+		for port := range ports {
 			text += fmt.Sprintf("  nic \"p%d\" { netdev = \"eth%d\" }\n", port, port+1)
 		}
 		text += "}\n"
 	}
-	for port := range 2 {
+	for port := range ports {
 		text += fmt.Sprintf("link \"p%d\" { endpoints = [host.node1.nic.p%[1]d, host.node2.nic.p%[1]d] }\n", port)
 	}
 	if err := os.WriteFile(bare, []byte(text), 0o600); err != nil {
@@ -138,10 +140,10 @@ func removedAsImportSays(t *testing.T, owner string) {
 		}
 	})
 	// What the kernel has of the rails, without who added it and what changes by itself.
-	const now = `for d in eth1 eth2 $(ls /sys/class/net | grep -x 'eth2[.]100'); do
-  echo $d $(cat /sys/class/net/$d/mtu) $(ip -d link show dev $d | grep -oE 'vlan protocol 802.1Q id 100|\{ 5:3 \}'); ip -br addr show dev $d | grep -o '[0-9a-f.:]*/[0-9]*' | sort
+	const now = `for d in eth1 eth2 $(ls /sys/class/net | grep -E '^(eth2[.]100|bond0|eth[34])$'); do
+  echo $d $(cat /sys/class/net/$d/mtu) $(ip -d link show dev $d | grep -oE 'master bond0|vlan protocol 802.1Q id 100|\{ 5:3 \}|active-backup|miimon 200'); ip -br addr show dev $d | grep -o '[0-9a-f.:]*/[0-9]*' | sort
 done
-ip route show table all | grep -E 'dev eth[12]' | grep -v -e fe80 -e ff00 -e anycast -e '^local' -e broadcast -e multicast | sed -E 's/ (proto|metric|pref|scope) [^ ]+//g; s/ +$//' | sort
+ip route show table all | grep -E 'dev (eth[12]|bond0)' | grep -v -e fe80 -e ff00 -e anycast -e '^local' -e broadcast -e multicast | sed -E 's/ (proto|metric|pref|scope) [^ ]+//g; s/ +$//' | sort
 ip rule | grep 10102: | sed 's/ proto .*//'`
 	want := map[string]string{}
 	for i, host := range []string{"node1", "node2"} {
@@ -149,8 +151,8 @@ ip rule | grep 10102: | sed 's/ proto .*//'`
 		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) {
 			want[host] = on(host, now)
 			there := []string{"eth1 4200\n10.20.0.", "fd00:20::", "10.98.0.0/16", "10102:", "\nfe80:", "\nfe80:"}
-			if owner == "networkmanager" {
-				there = append(there, "\nfe80:", "eth2.100 1500 vlan protocol 802.1Q id 100 { 5:3 }\n10.20.2.")
+			if ports > 2 {
+				there = append(there, "\nfe80:", "eth2.100 1500 vlan protocol 802.1Q id 100 { 5:3 }\n10.20.2.", "bond0 1500 active-backup miimon 200\n10.20.3.", "eth3 1500 master bond0", "eth4 1500 master bond0")
 			}
 			left, all := want[host], true
 			for _, part := range there {
@@ -190,7 +192,7 @@ ip rule | grep 10102: | sed 's/ proto .*//'`
 			t.Logf("%s\n%s", script, on(host, script+"; ! [ -e "+r[3]+" ] || cat "+r[3]))
 		}
 	}
-	if left := on("node1", "grep -rE 'eth[12]' /etc/systemd/network /etc/netplan /etc/network /etc/NetworkManager 2>/dev/null | grep -v lab-eth || true"); left != "" {
+	if left := on("node1", "grep -rE 'eth[1-4]|bond0' /etc/systemd/network /etc/netplan /etc/network /etc/NetworkManager 2>/dev/null | grep -v lab-eth || true"); left != "" {
 		t.Errorf("files still name the rails:\n%s", left)
 	}
 	p := try(t, state, "plan", "-lab=bare", "-json", "-detailed-exitcode", to)

@@ -114,6 +114,8 @@ type Profile struct {
 	UUID      string // "" if the manager gives it one
 	Addresses []string
 	LinkLocal string // see Link.LinkLocal
+	Device    string // the kind of the device that the manager makes by the profile; "" for a NIC
+	Port      bool   // it makes the link a member of a bond
 }
 
 // Behind says how a manager configures NICs by files that a front generated.

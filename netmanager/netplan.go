@@ -94,11 +94,15 @@ const (
 	netplanGeneration = "      ipv6-address-generation: "
 )
 
+// netplanMembers is the key before the members of a bond, which come in an earlier section.
+const netplanMembers = "      interfaces: "
+
 // netplanUUID is the key before the UUID of a NIC's profile (netplan 0.102 and later).
 const netplanUUID = "      networkmanager:\n        uuid: "
 
-// netplanProfiles returns the profiles that netplan makes of the NICs in our file for NetworkManager. Those of bonds and VLANs go with the device.
+// netplanProfiles returns the profiles that netplan makes of the links in our file for NetworkManager.
 func netplanProfiles(_, text string) (out []Profile) {
+	profileOf := func(id string) string { return networkManager.Behind.output() + id + networkManager.Behind.After }
 	section, list := "", false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -106,10 +110,14 @@ func netplanProfiles(_, text string) (out []Profile) {
 		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
 		case depth == 2:
 			section = key
-		case section != netplanSections[0]:
+		case strings.HasPrefix(line, netplanMembers):
+			ids := strings.Split(strings.Trim(strings.TrimPrefix(line, netplanMembers), "[]"), ", ")
+			for i := range out {
+				out[i].Port = out[i].Port || slices.ContainsFunc(ids, func(id string) bool { return out[i].File == profileOf(id) })
+			}
+		case !slices.Contains(netplanSections, section):
 		case depth == 4 && is:
-			behind := networkManager.Behind
-			out = append(out, Profile{File: behind.output() + key + behind.After})
+			out = append(out, Profile{File: profileOf(key), Device: netplanKinds[section]})
 		case len(out) == 0:
 		case depth == 6:
 			list = key == "addresses"
@@ -188,8 +196,11 @@ func netplanFile(links []Link) File {
 	return File{Path: netplanPath(fabric), Mode: 0o600, Text: b.String()}
 }
 
-// netplanSections are the kinds of links in netplan's files. netplanSection returns the index of a link's.
-var netplanSections = []string{"ethernets", "bonds", "vlans"}
+// netplanSections are the kinds of links in netplan's files, and netplanKinds those that it makes. netplanSection returns the index of a link's.
+var (
+	netplanSections = []string{"ethernets", "bonds", "vlans"}
+	netplanKinds    = map[string]string{"bonds": netif.KindBond, "vlans": netif.KindVLAN}
+)
 
 func netplanSection(l Link) int {
 	switch {
@@ -219,7 +230,7 @@ func netplanDevice(l Link) string {
 	for _, p := range l.Ports {
 		ids = append(ids, netplanID(*p))
 	}
-	fmt.Fprintf(&b, "      macaddress: %q\n      interfaces: [%s]\n      parameters:\n", l.bondMAC(), strings.Join(ids, ", "))
+	fmt.Fprintf(&b, "      macaddress: %q\n%s[%s]\n      parameters:\n", l.bondMAC(), netplanMembers, strings.Join(ids, ", "))
 	for _, o := range l.Device.Bond.Options() {
 		fmt.Fprintf(&b, "        %s: %s\n", netplanBond[o.Name], o.Value)
 	}

@@ -354,6 +354,10 @@ func keyfileProfiles(path, text string) []Profile {
 			p.Addresses = append(p.Addresses, address)
 		}
 	}
+	if kind := keyValue(text, "connection", "type"); kind != "ethernet" {
+		p.Device = kind
+	}
+	p.Port = keyValue(text, "connection", "slave-type") != ""
 	p.LinkLocal = keyValue(text, "ipv6", "addr-gen-mode") // our files have it wherever NetworkManager makes the address
 	return []Profile{p}
 }

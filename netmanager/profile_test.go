@@ -25,8 +25,8 @@ func TestProfilesOfOurFiles(t *testing.T) {
 
 	ls := links(networkManager, nil)
 	for i, want := range []Profile{
-		{"ens1-f0", keyfileFolder + "/fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64"},
-		{"ens2f0", keyfileFolder + "/fabricform-lab-2-ens2f0.nmconnection", ls[1].uuid(), nil, ""},
+		{"ens1-f0", keyfileFolder + "/fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64", "", false},
+		{"ens2f0", keyfileFolder + "/fabricform-lab-2-ens2f0.nmconnection", ls[1].uuid(), nil, "", "", false},
 	} {
 		f := keyfile(ls[i])
 		if got := keyfileProfiles(f.Path, f.Text); !reflect.DeepEqual(got, []Profile{want}) {
@@ -37,13 +37,30 @@ func TestProfilesOfOurFiles(t *testing.T) {
 		t.Errorf("of others: %+v", got)
 	}
 
+	withBond := func(ls []Link) (bond Link) {
+		bond = ls[0]
+		bond.Link.Name, bond.Device, bond.Continues = "bond0", &netif.DeviceSpec{Name: "bond0", Bond: &netif.BondSpec{}}, ""
+		bond.Ports, ls[1].Master = []*Link{&ls[1]}, &bond
+		return bond
+	}
+	bond := withBond(ls)
+	for i, want := range []Profile{
+		{"bond0", keyfileFolder + "/fabricform-lab-2-bond0.nmconnection", bond.uuid(), texts, "eui64", "bond", false},
+		{"ens2f0", keyfileFolder + "/fabricform-lab-2-ens2f0.nmconnection", ls[1].uuid(), nil, "", "", true},
+	} {
+		f := keyfile([]Link{bond, ls[1]}[i])
+		if got := keyfileProfiles(f.Path, f.Text); !reflect.DeepEqual(got, []Profile{want}) {
+			t.Errorf("%+v\nof\n%s", got, f.Text)
+		}
+	}
+
 	ls = links(netplan, networkManager)
-	bond := ls[0]
-	bond.Link.Name, bond.Device = "bond0", &netif.DeviceSpec{Name: "bond0", Bond: &netif.BondSpec{}}
+	bond = withBond(ls)
 	f := netplanFile(append(ls, bond))
 	want := []Profile{
-		{"ens1-f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64"},
-		{"ens2f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens2f0.nmconnection", "", nil, "eui64"},
+		{"ens1-f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens1-f0.nmconnection", continued, texts, "eui64", "", false},
+		{"ens2f0", "/run/NetworkManager/system-connections/netplan-00-fabricform-lab-2-ens2f0.nmconnection", "", nil, "", "", true},
+		{"bond0", "/run/NetworkManager/system-connections/netplan-bond0.nmconnection", "", texts, "eui64", "bond", false},
 	}
 	if got := netplanProfiles(f.Path, f.Text); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nof\n%s", got, f.Text)

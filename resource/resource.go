@@ -575,6 +575,19 @@ func Log(ctx context.Context) StepLog {
 	return silent{io.Discard}
 }
 
+type changedKey struct{}
+
+// WithChanged says which values the transaction makes, changes or removes in which a persist stage or a restore runs.
+func WithChanged(ctx context.Context, atoms []Atom) context.Context {
+	return context.WithValue(ctx, changedKey{}, atoms)
+}
+
+// Changed returns the values that the transaction makes, changes or removes; nil elsewhere than in a persist stage and in a restore.
+func Changed(ctx context.Context) []Atom {
+	atoms, _ := ctx.Value(changedKey{}).([]Atom)
+	return atoms
+}
+
 // silent is the log of callers that want none.
 type silent struct{ io.Writer }
 

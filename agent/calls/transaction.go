@@ -98,6 +98,7 @@ type TxOpen struct {
 	Hosts  []string        `json:"hosts"`  // of the run, checkpoint.MaxHosts at most
 	Lease  time.Duration   `json:"lease"`
 	Atoms  []resource.Atom `json:"atoms"`
+	Stays  []resource.Atom `json:"stays,omitempty"` // of Atoms, those whose values stay: the record only forgets them, such as adopted ones
 	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order
 	// Applied is what the host is once the transaction is committed; nil leaves what the host keeps.
 	Applied *resource.Applied `json:"applied,omitempty"`

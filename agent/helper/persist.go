@@ -11,6 +11,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // txPersist runs the persist stage.
@@ -44,6 +45,7 @@ func (s *server) forward(ctx context.Context, t *checkpoint.Transaction) ([]call
 	if err := json.Unmarshal(snap.Forward, &steps); err != nil {
 		return nil, fmt.Errorf("read the steps of the persist stage: %w", err)
 	}
+	ctx = resource.WithChanged(ctx, snap.Changed())
 	var done []calls.ActResult
 	for _, step := range steps {
 		r, err := s.forwardStep(ctx, step, calls.TxRef{ID: t.ID, Token: t.Token})

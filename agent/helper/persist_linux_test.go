@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +39,11 @@ func (r reader) SaveRecord(name string, text []byte) error {
 }
 
 // notes is a kind that writes files into a folder; the spec is a file's name. It fails, or the power
-// does, where fault says so.
+// does, where fault says so. changed is what it was told last that the transaction changes.
 type notes struct {
-	dir   string
-	fault *func(name string) error
+	dir     string
+	fault   *func(name string) error
+	changed *[]resource.Atom
 }
 
 const noteStage = "noted"
@@ -66,7 +68,8 @@ func (n notes) Diff(name string, got *string) []resource.Change {
 	return []resource.Change{{Attribute: name, To: noteStage, Stage: resource.StagePersist, Atom: resource.NewAtom("note", "file", name)}}
 }
 
-func (n notes) Apply(_ context.Context, _ host.Host, name string, _ []resource.Change) error {
+func (n notes) Apply(ctx context.Context, _ host.Host, name string, _ []resource.Change) error {
+	*n.changed = resource.Changed(ctx)
 	if err := (*n.fault)(name); err != nil {
 		return err
 	}
@@ -91,6 +94,7 @@ func (n notes) Restore(ctx context.Context, _ host.Host, part json.RawMessage) (
 	if ctx.Err() != nil {
 		return []string{"a round that was to come"}, nil
 	}
+	*n.changed = resource.Changed(ctx)
 	var atoms []resource.Atom
 	if err := json.Unmarshal(part, &atoms); err != nil {
 		return nil, err
@@ -109,11 +113,15 @@ type stage struct {
 	tx    calls.TxRef
 	files string
 	fault func(string) error
+	told  []resource.Atom // see notes
 	boot  string
 	later time.Duration
 }
 
 var names = []string{"first", "second", "third"}
+
+// adopted is an atom that the transaction's record only forgets.
+const adopted = resource.Atom("note file adopted")
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
@@ -125,7 +133,7 @@ func newStage(t *testing.T) *stage {
 	clock := func() (checkpoint.Moment, error) {
 		return checkpoint.Moment{Boot: x.boot, Uptime: time.Minute + x.later, Wall: time.Now()}, nil
 	}
-	x.server = &server{host: reader{h, map[string][]byte{}}, kinds: resource.Kinds{resource.Erase("note", notes{x.files, &x.fault})},
+	x.server = &server{host: reader{h, map[string][]byte{}}, kinds: resource.Kinds{resource.Erase("note", notes{x.files, &x.fault, &x.told})},
 		store: checkpoint.NewStore(t.TempDir(), clock)}
 	opened, err := x.store.Begin(checkpoint.Request{Fabric: "f"})
 	if err != nil {
@@ -143,10 +151,11 @@ func newStage(t *testing.T) *stage {
 		steps = append(steps, calls.TxStep{Act: &calls.ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
 		atoms = append(atoms, resource.NewAtom("note", "file", n))
 	}
-	snap, err := checkpoint.TakeBackup(t.Context(), x.host, x.kinds, atoms, nil)
+	snap, err := checkpoint.TakeBackup(t.Context(), x.host, x.kinds, append(atoms, adopted), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	snap.Stays = []resource.Atom{adopted}
 	if snap.Forward, err = json.Marshal(steps); err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +219,19 @@ func TestPersistStageStopsAtAFailureAndGoesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
+}
+
+// TestPersistStageKnowsWhatTheTransactionChanges: so does the revert. What the record only forgets, such as what was adopted, is not among it.
+func TestPersistStageKnowsWhatTheTransactionChanges(t *testing.T) {
+	x := newStage(t)
+	want := []resource.Atom{"note file first", "note file second", "note file third"}
+	if _, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err != nil || !slices.Equal(x.told, want) {
+		t.Errorf("%v, %v", x.told, err)
+	}
+	x.told = nil
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: x.tx, Why: "it failed"}); err != nil || !slices.Equal(x.told, want) {
+		t.Errorf("a revert: %v, %v", x.told, err)
+	}
 }
 
 func TestPersistStageOfAPartialTransactionWritesNothing(t *testing.T) {

@@ -136,6 +136,7 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	if err != nil {
 		return err
 	}
+	snap.Stays = p.Stays
 	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
 		return fmt.Errorf("store the steps of the persist stage: %w", err)
 	}

@@ -257,6 +257,19 @@ func deviceAtom(kind, name, attribute, key string) resource.Atom {
 	return resource.NewAtom(kind, name, strings.TrimSpace(attribute+" "+key))
 }
 
+// Comes returns the device that comes or goes with a value of a bond or VLAN, or the member that joins or leaves with it; "" if it is another value.
+func Comes(a resource.Atom) string {
+	attribute, key, _ := strings.Cut(a.Value(), " ")
+	switch {
+	case a.Kind() != KindBond && a.Kind() != KindVLAN:
+	case a.Value() == attrDevice:
+		return a.Thing()
+	case attribute == attrMember:
+		return key
+	}
+	return ""
+}
+
 // Diff returns the device, the options that differ, and the members one by one.
 func (bond) Diff(want DeviceSpec, got *DeviceStatus) (out []resource.Change) {
 	now := map[string]string{}

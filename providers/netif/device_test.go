@@ -257,6 +257,16 @@ func TestDevicesAreOwned(t *testing.T) {
 	}
 }
 
+// TestWhatComesWithAValue is the device, or the member of a bond.
+func TestWhatComesWithAValue(t *testing.T) {
+	for a, want := range map[resource.Atom]string{"bond b0 device": "b0", "vlan b0.7 device": "b0.7", "bond b0 member eth1": "eth1",
+		"bond b0 mode": "", "vlan b0.7 id": "", "nic eth1 state": "", "nic eth1 device": ""} {
+		if got := Comes(a); got != want {
+			t.Errorf("%s: %q, want %q", a, got, want)
+		}
+	}
+}
+
 // TestAPriorityThatIsNotInTheMapGetsPCP0, because the kernel keeps an entry that is not named.
 func TestAPriorityThatIsNotInTheMapGetsPCP0(t *testing.T) {
 	entries, err := parseAttrs(egressMap(map[int]int{1: 2, 4: 3}, map[int]int{4: 5, 6: 7}).value)

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
+	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
 )
@@ -64,15 +65,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	ls, err := links(snap, want)
-	if err != nil {
-		return err
-	}
-	var declared []string
-	for _, l := range ls {
-		declared = append(declared, l.Link.Name)
-	}
-	err = write(ctx, h, todo, declared)
+	err = write(ctx, h, todo)
 	if err == nil && len(todo) == 0 {
 		err = netmanager.Reload(ctx, h, unread(got), nil, nil)
 	}
@@ -104,14 +97,14 @@ func inverse(todo []step) []step {
 	return out
 }
 
-// write takes the steps. If none fails, it makes managers read the changed files. declared are the interfaces that stay declared.
-func write(ctx context.Context, h host.Host, todo []step, declared []string) error {
+// write takes the steps. If none fails, it makes managers read the changed files.
+func write(ctx context.Context, h host.Host, todo []step) error {
 	for _, s := range todo {
 		if err := s.do(h); err != nil {
 			return err
 		}
 	}
-	return reread(ctx, h, todo, declared)
+	return reread(ctx, h, todo)
 }
 
 // unreadMark is a file that exists while files have been restored that managers have not read yet. A revert may be killed between the two,
@@ -128,7 +121,7 @@ func revert(ctx context.Context, h host.Host, todo, again []step) error {
 	for _, s := range todo {
 		errs = append(errs, s.do(h))
 	}
-	if err := reread(ctx, h, slices.Concat(todo, again), nil); err != nil {
+	if err := reread(ctx, h, slices.Concat(todo, again)); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	return errors.Join(append(errs, h.RemoveFile(unreadMark))...)
@@ -145,10 +138,11 @@ func (s step) do(h host.Host) error {
 }
 
 // reread makes systemd, udev and managers read the changed files.
-func reread(ctx context.Context, h host.Host, todo []step, declared []string) error {
+func reread(ctx context.Context, h host.Host, todo []step) error {
 	read := map[*netmanager.Manager]bool{}
 	dirs := map[string]bool{}
 	var dropped []string
+	comes := changing(ctx)
 	restart := map[*netmanager.Manager]bool{}
 	for _, s := range todo {
 		dirs[path.Dir(s.path)] = true
@@ -158,10 +152,8 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 				restart[m] = true
 			}
 			for _, netdev := range s.drops(m) {
-				// NetworkManager makes a bond or VLAN again as soon as apply has removed it, and takes its members (seen with 1.52). What it
-				// makes is not to stay, and it gives the members back.
-				remade := m.Restarts != nil && m.Restarts(s.path, s.was.Text) && netmanager.Remakes(ctx, h)
-				if slices.Contains(declared, netdev) || !remade {
+				// What NetworkManager makes again is not to stay, and it gives the members back.
+				if !comes[netdev] || !netmanager.Remakes(ctx, h) {
 					dropped = append(dropped, netdev)
 				}
 			}
@@ -194,7 +186,8 @@ func reread(ctx context.Context, h host.Host, todo []step, declared []string) er
 
 // onlyRead returns the files that the claimer reads, if it must not read all. It remembers profiles whose files are gone until it does, and then
 // removes what it configured by them. If a NIC still has the addresses of our profile, they are to stay: they were there before our first apply, or
-// are still declared. So the claimer forgets this profile at the next boot, and no profile of others.
+// are still declared. So is a device, or the membership in a bond, that the transaction leaves as it is. The claimer forgets such a profile at the next
+// boot, and no profile of others.
 func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Manager][]string, error) {
 	todo = slices.DeleteFunc(slices.Clone(todo), func(s step) bool { m := s.manager(); return m == nil || m.Profiles == nil })
 	if len(todo) == 0 {
@@ -212,7 +205,7 @@ func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Ma
 			read = append(read, p.File)
 		}
 	}
-	keeps := false
+	keeps, comes := false, changing(ctx)
 	for _, s := range todo {
 		if s.was == nil {
 			continue
@@ -220,7 +213,7 @@ func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Ma
 		for _, p := range s.manager().Profiles(s.path, s.was.Text) {
 			switch {
 			case now[p.Netdev]:
-			case slices.Contains(netmanager.Part.Of(snap).InCharge, p.Netdev) && has(snap, p):
+			case slices.Contains(netmanager.Part.Of(snap).InCharge, p.Netdev) && !comes[p.Netdev] && has(snap, p):
 				keeps = true
 			default:
 				read = append(read, p.File)
@@ -236,9 +229,25 @@ func onlyRead(ctx context.Context, h host.Host, todo []step) (map[*netmanager.Ma
 	return map[*netmanager.Manager][]string{claimer: read}, nil
 }
 
-// has reports whether a link has all addresses of a profile, and the profile has some.
+// changing returns the devices that come or go with the transaction, and the members that join a bond or leave it. That such a one is there says
+// nothing: NetworkManager makes a bond or VLAN again as soon as it is removed, and takes its members, until it forgets the profile (seen with 1.52).
+func changing(ctx context.Context) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range resource.Changed(ctx) {
+		out[netif.Comes(a)] = true
+	}
+	return out
+}
+
+// has reports whether a link is what a profile makes of it: a device, a member of a bond, or a NIC with all addresses of the profile, if it has some.
 func has(snap *facts.Snapshot, p netmanager.Profile) bool {
 	l := snap.Link(p.Netdev)
+	switch {
+	case l != nil && p.Device != "":
+		return l.Kind == p.Device
+	case l != nil && p.Port:
+		return l.Master != 0
+	}
 	return l != nil && len(p.Addresses) > 0 && !slices.ContainsFunc(p.Addresses, func(address string) bool {
 		return !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && a.Prefix.String() == address })
 	})

@@ -443,26 +443,26 @@ func (g *generating) Ask(ctx context.Context, stdin []byte, name string, args ..
 }
 
 // TestWhatNetworkManagerMakesAgainIsNotKept: it makes a bond that an apply has removed, and takes its members, until its file is gone. Nothing of
-// this is put back, unless it is declared. networkd makes nothing again.
+// this is put back, but a member of a bond that the apply leaves. networkd makes nothing again.
 func TestWhatNetworkManagerMakesAgainIsNotKept(t *testing.T) {
 	const bond = "network:\n  ethernets:\n    p0:\n      set-name: \"ens1f0\"\n  bonds:\n    b0:\n      # device: b0\n"
 	for name, c := range map[string]struct {
-		unit     string
-		text     string
-		declared []string
-		mtu      int
+		unit    string
+		changed []resource.Atom
+		mtu     int
 	}{
-		"a bond, with NetworkManager":           {"NetworkManager.service", bond, nil, 1500},
-		"a bond that is declared":               {"NetworkManager.service", bond, []string{"ens1f0"}, 9000},
-		"a bond, with networkd":                 {"systemd-networkd.service", bond, nil, 9000},
-		"a NIC without bonds or VLANs, with NM": {"NetworkManager.service", strings.ReplaceAll(bond, "bonds", "other"), nil, 9000},
+		"a member leaves, with NetworkManager": {"NetworkManager.service", []resource.Atom{"bond b0 device", "bond b0 member ens1f0"}, 1500},
+		"a bond stays":                         {"NetworkManager.service", []resource.Atom{"bond b0 mode"}, 9000},
+		"another member leaves":                {"NetworkManager.service", []resource.Atom{"bond b0 member ens2f0"}, 9000},
+		"a member leaves, with networkd":       {"systemd-networkd.service", []resource.Atom{"bond b0 device", "bond b0 member ens1f0"}, 9000},
 	} {
 		h := &generating{&losing{newFake(t), 9000}}
 		services := h.root + "/sys/fs/cgroup/system.slice/"
 		if err := errors.Join(os.Remove(services+"systemd-networkd.service"), os.Mkdir(services+c.unit, 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		err := reread(t.Context(), h, []step{{path: "/etc/netplan/90-fabricform-lab.yaml", was: &facts.File{Text: c.text}}}, c.declared)
+		ctx := resource.WithChanged(t.Context(), c.changed)
+		err := reread(ctx, h, []step{{path: "/etc/netplan/90-fabricform-lab.yaml", was: &facts.File{Text: bond}}})
 		if err != nil || h.mtu != c.mtu {
 			t.Errorf("%s: the NIC has MTU %d, want %d, %v", name, h.mtu, c.mtu, err)
 		}

@@ -3,6 +3,7 @@ package persist
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -87,10 +88,18 @@ func TestOnlyAMemberIsAsDeclaredInABond(t *testing.T) {
 	}
 }
 
-// remembering is a host whose NetworkManager manages all NICs, which have addresses.
+// remembering is a host whose NetworkManager manages all NICs, which have addresses, and a bond. ens2f0 may be in the bond.
 type remembering struct {
 	managed
 	addrs []host.Addr
+	bond  int // the index of the bond that has ens2f0
+}
+
+func (r *remembering) Links(ctx context.Context) ([]host.Link, error) {
+	links, err := r.managed.Links(ctx)
+	links = append(slices.Clone(links), host.Link{Index: 9, Name: "bond0", Kind: "bond"})
+	links[1].Master = r.bond
+	return links, err
 }
 
 func (r *remembering) Addrs(context.Context) ([]host.Addr, error) { return r.addrs, nil }
@@ -106,21 +115,42 @@ func TestNetworkManagerKeepsTheProfileOfWhatStays(t *testing.T) {
 	written := step{path: goes.path, put: true, text: goes.was.Text}
 	yaml := step{path: "/etc/netplan/90-fabricform-lab.yaml", was: &facts.File{Text: netmanager.Header("lab") +
 		"network:\n  version: 2\n  ethernets:\n    00-fabricform-lab-ens1f0:\n      # device: ens1f0\n      addresses:\n        - \"10.0.0.1/24\"\n        - \"fd00::1/64\"\n"}}
+	removed := func(netdev, text string) step {
+		return step{path: dir + "fabricform-lab-" + netdev + ".nmconnection", was: &facts.File{Text: netmanager.Header("lab") +
+			"[connection]\nid=fabricform-lab-" + netdev + "\n" + text}}
+	}
+	member := removed("ens2f0", "type=ethernet\nmaster=4bfb8e5d-bdff-40aa-b0e9-993f25e0420b\nslave-type=bond\n")
+	yamlMember := step{path: yaml.path, was: &facts.File{Text: netmanager.Header("lab") + "network:\n  version: 2\n  ethernets:\n    00-fabricform-lab-ens2f0:\n" +
+		"      # device: ens2f0\n  bonds:\n    bond0:\n      # device: bond0\n      interfaces: [00-fabricform-lab-ens3f0, 00-fabricform-lab-ens2f0]\n"}}
+	yamlVLAN := step{path: yaml.path, was: &facts.File{Text: netmanager.Header("lab") + "network:\n  version: 2\n  vlans:\n    ens-3.7:\n      # device: ens-3.7\n      id: 7\n"}}
 	for name, c := range map[string]struct {
-		todo   []step
-		orphan bool // of ens2f0
-		want   string
+		todo    []step
+		changed []resource.Atom // by the transaction
+		orphan  bool            // of ens2f0
+		want    string
 	}{
-		"one stays":                         {[]step{stays}, false, ""},
-		"one goes":                          {[]step{goes}, false, "nmcli connection reload"},
-		"one stays, and one goes":           {[]step{stays, goes}, false, "nmcli connection load " + goes.path},
-		"one stays, and one is written":     {[]step{stays, written}, false, "nmcli connection load " + written.path},
-		"one is written":                    {[]step{written}, false, "nmcli connection reload"},
-		"one continues a profile":           {[]step{written}, true, "nmcli connection reload"},
-		"beside a profile without a file":   {[]step{{path: stays.path, put: true, text: stays.was.Text}}, true, "nmcli connection load " + stays.path},
-		"one of netplan stays":              {[]step{yaml}, false, "netplan generate"},
-		"one of netplan is written":         {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, false, "netplan generate; nmcli connection reload"},
-		"one of netplan beside one without": {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, true, "netplan generate; nmcli connection load /run/NetworkManager/system-connections/netplan-00-fabricform-lab-ens1f0.nmconnection"},
+		"a member of a bond stays":          {[]step{member}, nil, false, ""},
+		"a member has left its bond":        {[]step{member}, nil, false, "nmcli connection reload"},
+		"a member was taken again":          {[]step{member}, []resource.Atom{"bond b0 device", "bond b0 member ens2f0"}, false, "nmcli connection reload"},
+		"another member goes":               {[]step{member}, []resource.Atom{"bond b0 mode", "bond b0 member ens1f0"}, false, ""},
+		"a member of a bond of netplan":     {[]step{yamlMember}, nil, false, "netplan generate"},
+		"one that has left that of netplan": {[]step{yamlMember}, []resource.Atom{"bond bond0 device", "bond bond0 member ens2f0"}, false, "netplan generate; nmcli connection reload"},
+		"a VLAN stays":                      {[]step{removed("ens-3.7", "type=vlan\n")}, []resource.Atom{"vlan ens-3.7 id"}, false, ""},
+		"a VLAN is made again":              {[]step{removed("ens-3.7", "type=vlan\n")}, []resource.Atom{"vlan ens-3.7 device"}, false, "nmcli connection reload"},
+		"a VLAN of netplan stays":           {[]step{yamlVLAN}, nil, false, "netplan generate"},
+		"that of netplan is made again":     {[]step{yamlVLAN}, []resource.Atom{"vlan ens-3.7 device"}, false, "netplan generate; nmcli connection reload"},
+		"a VLAN is gone":                    {[]step{removed("ens-3.8", "type=vlan\n")}, nil, false, "nmcli connection reload"},
+		"another device has its name":       {[]step{removed("ens-3.7", "type=bond\n")}, nil, false, "nmcli connection reload"},
+		"one stays":                         {[]step{stays}, nil, false, ""},
+		"one goes":                          {[]step{goes}, nil, false, "nmcli connection reload"},
+		"one stays, and one goes":           {[]step{stays, goes}, nil, false, "nmcli connection load " + goes.path},
+		"one stays, and one is written":     {[]step{stays, written}, nil, false, "nmcli connection load " + written.path},
+		"one is written":                    {[]step{written}, nil, false, "nmcli connection reload"},
+		"one continues a profile":           {[]step{written}, nil, true, "nmcli connection reload"},
+		"beside a profile without a file":   {[]step{{path: stays.path, put: true, text: stays.was.Text}}, nil, true, "nmcli connection load " + stays.path},
+		"one of netplan stays":              {[]step{yaml}, nil, false, "netplan generate"},
+		"one of netplan is written":         {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, nil, false, "netplan generate; nmcli connection reload"},
+		"one of netplan beside one without": {[]step{{path: yaml.path, put: true, text: yaml.was.Text}}, nil, true, "netplan generate; nmcli connection load /run/NetworkManager/system-connections/netplan-00-fabricform-lab-ens1f0.nmconnection"},
 	} {
 		h := &remembering{managed: managed{newFake(t)}}
 		services := h.root + "/sys/fs/cgroup/system.slice/"
@@ -128,18 +158,23 @@ func TestNetworkManagerKeepsTheProfileOfWhatStays(t *testing.T) {
 			os.Rename(services+"systemd-networkd.service", services+"NetworkManager.service")); err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range snapshot().Links {
-			if err := h.manages(l.Name, true); err != nil {
-				t.Fatal(err)
-			}
+		links, err := h.Links(t.Context())
+		for _, l := range links {
+			err = errors.Join(err, os.WriteFile(fmt.Sprintf("%s/run/NetworkManager/devices/%d", h.root, l.Index), []byte("[device]\nmanaged=true\n"), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		if c.orphan {
 			if err := os.WriteFile(h.root+"/run/NetworkManager/devices/3", []byte("[device]\nmanaged=true\nconnection-uuid="+orphan+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
+		if !strings.Contains(name, "left") {
+			h.bond = 9
+		}
 		h.addrs = []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}, {Index: 2, Prefix: netip.MustParsePrefix("fd00::1/64")}}
-		if err := reread(t.Context(), h, c.todo, nil); err != nil || strings.Join(h.asked, "; ") != c.want {
+		if err := reread(resource.WithChanged(t.Context(), c.changed), h, c.todo); err != nil || strings.Join(h.asked, "; ") != c.want {
 			t.Errorf("%s: %v\n%s", name, err, strings.Join(h.asked, "; "))
 		}
 	}

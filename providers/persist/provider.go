@@ -149,7 +149,7 @@ func (provider) ApplyUndos(ctx context.Context, h host.Host, snap *facts.Snapsho
 		}
 	}
 	if len(todo) > 0 {
-		if err := write(ctx, h, todo, nil); err != nil {
+		if err := write(ctx, h, todo); err != nil {
 			return err
 		}
 	}
