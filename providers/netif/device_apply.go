@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strings"
 
@@ -188,9 +189,13 @@ func (p vlan) Apply(ctx context.Context, h host.Host, want DeviceSpec, changes [
 }
 
 // remakeVLAN makes a VLAN again with another ID or on another device, which the kernel cannot change in place. It is up if it was, and has its
-// addresses: they may be of others, and then no record of ours brings them back. Link-local addresses and those of routers come by themselves.
+// sysctls and addresses: they may be of others, and then no record of ours brings them back. Link-local addresses and those of routers come by themselves.
 func remakeVLAN(ctx context.Context, h host.Host, l host.Link, on, mtu, id int, egress map[int]int) error {
 	addrs, err := h.Addrs(ctx)
+	if err != nil {
+		return err
+	}
+	sysctls, err := readSysctls(ctx, h, reached{links: []host.Link{l}})
 	if err != nil {
 		return err
 	}
@@ -207,6 +212,15 @@ func remakeVLAN(ctx context.Context, h host.Host, l host.Link, on, mtu, id int, 
 	i := slices.IndexFunc(links, func(now host.Link) bool { return now.Name == l.Name })
 	if i < 0 {
 		return fmt.Errorf("device %s does not exist any more", l.Name)
+	}
+	for _, s := range sysctls {
+		now, err := h.Sysctl(ctx, s.Path)
+		if err != nil || sameSysctl(now, s.Value) || path.Base(s.Path) == "mtu" { // IPv6 is off, or its MTU follows that of the VLAN
+			continue
+		}
+		if err := h.SetSysctl(s.Path, s.Value); err != nil {
+			return err
+		}
 	}
 	if l.Up {
 		if err := h.SetUp(links[i].Index, true); err != nil {

@@ -129,10 +129,19 @@ func TestKernelMakesBondsAndVLANs(t *testing.T) {
 	for _, p := range []string{"10.8.0.1/24", "fd08::1/64"} {
 		must(t, h.AddAddr(host.Addr{Index: linkNamed(t, h, "storage").Index, Prefix: netip.MustParsePrefix(p)}))
 	}
+	sysctls := map[string]string{"net/ipv4/conf/storage/arp_ignore": "2", "net/ipv6/conf/storage/addr_gen_mode": "1", "net/ipv6/neigh/storage/gc_stale_time": "90"}
+	for key, value := range sysctls {
+		must(t, h.SetSysctl(key, value))
+	}
 	on.VLAN.ID = 201
 	converge(t, h, KindVLAN, on)
 	on.VLAN.On.Netdev = "g0"
 	converge(t, h, KindVLAN, on)
+	for key, value := range sysctls {
+		if now, err := h.Sysctl(t.Context(), key); err != nil || now != value {
+			t.Errorf("%s of a VLAN that was made again is %q instead of %q (%v)", key, now, value, err)
+		}
+	}
 	if now := settled(t); !strings.Contains(now, "10.8.0.1/24") || !strings.Contains(now, "fd08::1/64") {
 		t.Errorf("a VLAN that was made again lost its addresses: %s", now)
 	}
