@@ -18,6 +18,7 @@ type script struct {
 	passed   map[string]bool // -x NAME without a value
 	launched int             // line of the first mpirun; 0: none
 	fleet    bool            // an mpirun starts ranks on several hosts
+	slots    int             // ranks that it starts on each of them; 0: unknown
 	inSlurm  bool            // a batch script of Slurm, below which mpirun's daemons have the script's environment (plm_slurm of Open MPI)
 	network  networks
 	perftest []perftest
@@ -268,6 +269,12 @@ func (s *script) mpirun(c command) {
 		case w.text == "-mca" || w.text == "--mca":
 			s.mca(next(1), next(2), severalHosts(c))
 			i += 2
+		case w.text == "-H" || w.text == "--host" || w.text == "-host":
+			if _, slots, _ := strings.Cut(next(1).text, ":"); fleet { // a:8,b:8
+				slots, _, _ = strings.Cut(slots, ",")
+				s.slots, _ = strconv.Atoi(slots)
+			}
+			i++
 		case w.text == "--allow-run-as-root":
 			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake in the job can damage the whole machine.", "Use a separate user with unlimited memlock.")
 		case isNCCLTest(path.Base(w.text)):

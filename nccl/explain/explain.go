@@ -166,11 +166,11 @@ func byWeight(a, b Finding) int {
 func weight(f Finding) int {
 	is := func(list []string) bool { return slices.Contains(list, f.Summary) }
 	switch {
-	case f.Severity == env.Note && !is(notShown):
+	case f.Severity == env.Note && !is(notShown) && !is(conditions) && f.Summary != oneForAll:
 		return 8
 	case tidiness(f) > 0:
 		return 7
-	case is(conditions), is(notShown) && f.Severity == env.Note:
+	case is(conditions), f.Severity == env.Note:
 		return 6
 	case is(toldSymptoms):
 		return 5
@@ -190,7 +190,8 @@ const (
 	unnamed = " No known line names the cause." // ends what an error costs that has many causes
 	helps   = " helps."                         // ends what people found
 
-	noChoice = "NCCL does not choose a GID"
+	noChoice  = "NCCL does not choose a GID"
+	oneForAll = "All GPUs share one NIC"
 )
 
 var (

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,10 +30,11 @@ var mendedHangs = env.Version{Major: 2, Minor: 18, Patch: 5}
 
 // hanging says what to suspect if a job hangs whose log has no error: nothing else is in it then. Where the log ends tells.
 func (l *logged) hanging() {
-	if l.moved || l.strangers > 0 || len(l.order) == 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
+	waits := l.table > 0 && (l.ready || len(l.testers) > 1 || slices.Max(append(slices.Collect(maps.Values(l.testers)), 0)) > 1) // a test of several ranks has printed no row
+	if l.moved || l.strangers > 0 || len(l.order) == 0 && !waits || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
 		return
 	}
-	several := len(l.order) != 1 || l.hosts[l.order[0]].remote
+	several := max(len(l.order), len(l.testers)) != 1 || len(l.order) == 1 && l.hosts[l.order[0]].remote
 	say := func(line int, summary, wrong, costs, instead string) {
 		if l.version.Known() && l.version.Before(mendedHangs) {
 			instead += fmt.Sprintf(" NCCL %s is old: see whether a newer one hangs, too.", l.version)
@@ -50,7 +52,6 @@ func (l *logged) hanging() {
 		}
 		l.say(line, bad, summary, wrong, costs, instead)
 	}
-	h := l.hosts[l.order[0]]
 	switch {
 	case !several && l.direct > 0:
 		say(l.direct, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
@@ -58,7 +59,13 @@ func (l *logged) hanging() {
 		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts by TCP (via NET/Socket), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, data over one of the connections does not arrive: NCCL uses several interfaces (the number behind Socket/) of which one does not reach the other host, a firewall lets a part of the ports through, or large packets are lost because the MTU differs. Or a rank does not take part.", trySockets)
 	case several && l.remoteAt > 0:
 		say(l.remoteAt, "The path between hosts is not shown to work", "Ranks connect to other hosts (via NET), and no later line shows that data went that way or that a communicator was destroyed.", "If it hangs here, packets of RDMA are often lost on the way, GPUDirect RDMA does not arrive, or a rank does not take part.", tryHosts)
-	case !l.ready && h.oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
+	case waits && (l.ready || len(l.order) == 0) && several:
+		say(l.table, "The path between hosts is not shown to work", "The test has printed the heading of its table, and no row.", "If it hangs here, its ranks have met, and their first data do not arrive: packets of RDMA or TCP are lost on the way, GPUDirect RDMA does not work, or a rank does not take part.", tryHosts)
+	case waits && (l.ready || len(l.order) == 0):
+		say(l.table, "Direct access between GPUs is not shown to work", "The test has printed the heading of its table, and no row.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
+	case len(l.order) == 0:
+	case !l.ready && l.hosts[l.order[0]].oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
+		h := l.hosts[l.order[0]]
 		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address.", tryMeet)
 	}
 }
@@ -163,9 +170,6 @@ func (s *script) onlyTold(line, hosts int, text string) {
 		return
 	}
 	tryFirst := ""
-	if strings.Contains(text, "mpirun") {
-		tryFirst = "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
-	}
 	if v, ok := find(s.sets, "NCCL_COLLNET_ENABLE"); ok && v.value == "1" {
 		tryFirst += fmt.Sprintf("Line %d asks for collectives in the network's switches (CollNet, SHARP): see first whether it runs without it, and whether sharp_am runs, has resources left and serves these ports (SHARP_COLL_LOG_LEVEL=3). ", v.line)
 	}
@@ -180,6 +184,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	}
 	if name := virtual.re().FindString(text); name != "" {
 		tryFirst += fmt.Sprintf("The text names %s: NCCL also takes such an interface of containers or virtual machines, and other hosts do not reach it (the line Bootstrap : Using shows which it took; NCCL_SOCKET_IFNAME=^docker,%s,lo leaves it out). ", name, strings.TrimRight(name, "0123456789"))
+	}
+	if strings.Contains(text, "mpirun") {
+		tryFirst += "See first that mpirun runs a program of MPI alone on these hosts to its end: if not, MPI is the reason (--mca btl_tcp_if_include, UCX_NET_DEVICES). "
 	}
 	if s.job.nodes > 1 || s.fleet || hosts > 1 || s.job.nodes == 0 && hanging().withHosts.MatchString(text) {
 		s.say(line, env.Warning, "The job hangs without an error", "The text tells of a hang of ranks on several hosts.", "Before the first step it is mostly that ranks are missing or do not reach each other; at or after it, the path of RDMA, or a rank that stands elsewhere.", tryFirst+tryMeet+" If all have met: "+strings.ToLower(tryHosts[:1])+tryHosts[1:])

@@ -489,6 +489,7 @@ func (s *script) jobs(text string, kind Kind) {
 			s.announced(v)
 		}
 	}
+	s.oneNIC(text)
 	s.meeting()
 	s.ownPlace(text)
 	s.nowhere(text, kind)
@@ -563,6 +564,26 @@ var ofTCP = pattern{text: `(?i)\b\d{4,5}\b|firewall|\btcp\b|\bexposed\b|security
 
 // otherNames is a question for interfaces that have other names on other hosts.
 var otherNames = pattern{text: `(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different)\b|\b(?:NCCL|GLOO)_SOCKET_IFNAME\b.{0,60}\b(?:each|every|per|both|different) (?:nodes?|hosts?|machines?|servers?)\b`}
+
+// oneNIC reports many ranks of a host that a setting gives one NIC.
+func (s *script) oneNIC(text string) {
+	hca, set := find(s.sets, "NCCL_IB_HCA")
+	list := env.ParseList(hca.value)
+	slow := slowly().slow.MatchString(text)
+	ranks := s.slots
+	if slow {
+		ranks = max(ranks, s.job.perHost, s.job.gpus)
+	}
+	if !set || hca.dynamic || s.rendered || list.Exclude || len(list.Entries) != 1 || !digits(list.Entries[0].Name[len(list.Entries[0].Name)-1:]) || ranks < manyGPUs || !s.fleet && s.job.nodes < 2 {
+		return
+	}
+	bad := env.Note
+	if slow {
+		bad = env.Warning
+	}
+	s.add(hca.line, env.Finding{Severity: bad, Name: hca.name, Summary: oneForAll, Wrong: fmt.Sprintf("%s = %s, and each host has %d ranks.", hca.name, shorten(hca.value), ranks), Costs: "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), and GPUs that are far from it reach it through processors.",
+		Instead: "If the hosts have more NICs for RDMA, name all of them, with = in front (ibdev2netdev lists them; nvidia-smi topo -m shows which is near which GPU)."})
+}
 
 // oneSlot is a line of a hostfile of Open MPI or DeepSpeed with another word for its slots.
 var oneSlot = pattern{text: `^\s*[A-Za-z0-9][\w.-]*\s+(slot|Slots?|SLOTS?|slots?\s+=|slots?:)\s*=?\s*\d+\s*$`}

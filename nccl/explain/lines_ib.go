@@ -209,6 +209,21 @@ func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
 	return "GPU memory cannot be registered", fmt.Sprintf("The buffer is in a GPU (line %d), and the NIC's driver cannot map it: GPUDirect RDMA does not work here.", l.gpuBuffer), gpuMem
 }
 
+// explainQP says more of a queue pair that perftest could not make. Its tests of latency ask for 220 or 236 bytes of inline data
+// (perftest_parameters.h), and some NICs have room for less (linux-rdma/perftest#139). EFA has UD and SRD alone (the kernel's
+// drivers/infiniband/hw/efa/efa_verbs.c), and perftest needs a libibverbs with ibv_create_qp_ex for them (linux-rdma/perftest#105, #113).
+func explainQP(l *logged, m string) (summary, costs, instead string) {
+	switch {
+	case !strings.Contains(m, "create QP"):
+		return "", "", ""
+	case l.plugged:
+		return "", "EFA offers unreliable datagrams (UD) and SRD, and no connections (RC); and a perftest that was built without EFA's functions of libibverbs makes none of them.",
+			"Run ib_send_bw or ib_send_lat with -c SRD -x 0, on both sides, with a perftest that was built against a recent rdma-core (./configure must find ibv_wr_… and efadv.h)."
+	}
+	return "", "The port is not active, the device has no room for as much inline data as the test asks for (tests of latency: 220 bytes and more; Intel's E810 takes 101), or its queues or the memory that may be locked are used up.",
+		"Try -I 0 (no inline data) and a smaller -t. Look at the port (ibv_devinfo; -i names another one), at memlock (ulimit -l), and at dmesg for that NIC."
+}
+
 // explainHostBuffer says more of a test whose buffers are in the hosts' memory, and of other programs.
 func explainHostBuffer(l *logged, m string) (summary, costs, instead string) {
 	if (anyOf(m, []string{inWC[4], inWC[9], "syndrome 0x"}) || !ofNCCL(m)) && !anyOf(m, []string{"wr_id", "Failed status"}) && l.gpuBuffer == 0 {

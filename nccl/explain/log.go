@@ -56,6 +56,7 @@ type logged struct {
 	software     cudaOf              // what NCCL or the program was built with
 	testers      map[string]int      // hosts in the list of ranks of nccl-tests, and their ranks
 	tested       int                 // line of the result of nccl-tests
+	table        int                 // line of the heading of its table
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
 	inBootstrap  bool                // NCCL's own trace of an error comes from bootstrap

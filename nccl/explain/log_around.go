@@ -305,7 +305,10 @@ func (l *logged) tests(number int, line string) {
 	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result
 		l.testing = false
 	}
-	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || progressed.re().MatchString(line)
+	if strings.HasPrefix(line, "#") && strings.Contains(line, " size ") && strings.Contains(line, "busbw") {
+		l.table = number
+	}
+	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || l.table > 0 && tableRow.re().MatchString(line) || progressed.re().MatchString(line)
 	if at := tester.re().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
 		l.testers[at[2]]++
 	}
@@ -321,6 +324,9 @@ var (
 	// erring are words of lines that report an error.
 	erring = []string{"Error:", "ERROR:", "ERROR ", "error:", "Exception:", "FATAL", "fatal:", "Fatal", " failed:", "panic:", "]:[E", "[E "}
 )
+
+// tableRow is the beginning of a row of nccl-tests: bytes, elements, type.
+var tableRow = pattern{text: `^\s*\d+ +\d+ +[a-z]\w+ `}
 
 // isFrame reports whether a line belongs to a stack. vLLM writes its log's prefix before each: "ERROR 04-16 01:01:44
 // [worker.py:620]   File …".

@@ -256,7 +256,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		l.say(l.noPeermemAt, env.Note, noModule, fmt.Sprintf("lsmod shows neither nvidia_peermem nor nv_peer_mem, and %s uses RDMA.", speaker(name)), "RDMA works without them: NCCL then copies data through the host's memory, which can halve the speed of fast NICs, unless the open driver offers dma-buf. A channel with GPUDirect RDMA ends with GDRDMA in the log.", l.peermem())
 	}
 	if gpus := l.testers[name]; l.tested > 0 && l.nodes > 1 && len(h.devices) == 1 && gpus >= manyGPUs {
-		l.say(h.line, env.Note, "All GPUs share one NIC", fmt.Sprintf("%s has %d ranks, and uses one RDMA device.", speaker(name), gpus), "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), however many GPUs there are.", "If the host has more NICs, see why NCCL leaves them out: ibv_devinfo (active ports), NCCL_IB_HCA, and the devices that the container has.")
+		l.say(h.line, env.Note, oneForAll, fmt.Sprintf("%s has %d ranks, and uses one RDMA device.", speaker(name), gpus), "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), however many GPUs there are.", "If the host has more NICs, see why NCCL leaves them out: ibv_devinfo (active ports), NCCL_IB_HCA, and the devices that the container has.")
 	}
 	for _, device := range slices.Sorted(maps.Keys(h.devices)) {
 		if rest, ok := strings.CutPrefix(device, "rocep1s0f"); ok && !h.devices["roceP2p1s0f"+rest] {

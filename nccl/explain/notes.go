@@ -189,6 +189,8 @@ var (
 	group = pattern{text: `init_process_group\(([^()]{1,400}(?:\([^()]{0,100}\)[^()]{0,200}){0,4})\)`}
 	// noScheme is an init_method of a host and a port alone.
 	noScheme = pattern{text: `init_method\s*=\s*["']([\w.-]+:\d+)["']`}
+	// countsGPUs is a rank that is the number of GPUs.
+	countsGPUs = pattern{text: `\brank\s*=\s*torch\.cuda\.device_count\(\)`}
 	// rankOf and sizeOf are numbers in it.
 	rankOf = pattern{text: `\brank\s*=\s*(\d{1,6})\b`}
 	sizeOf = pattern{text: `\bworld_size\s*=\s*(\d{1,6})\b`}
@@ -202,6 +204,9 @@ func (s *script) ranks(text string) {
 		line := 1 + strings.Count(text[:at[0]], "\n")
 		if method := noScheme.re().FindStringSubmatch(arguments); method != nil {
 			s.say(line, env.Error, "The rendezvous method is not known", fmt.Sprintf("init_method is %s, without a scheme.", shorten(method[1])), "PyTorch has no handler for it, and the program stops.", "Write tcp://HOST:PORT, or env:// with MASTER_ADDR and MASTER_PORT.")
+		}
+		if countsGPUs.re().MatchString(arguments) {
+			s.say(line, env.Error, "The rank is the number of GPUs", "init_process_group gets torch.cuda.device_count() as rank.", "It is the same number in every process, and most often none of the ranks 0 to world_size-1: no process is rank 0, and all wait.", "Take rank and world_size from the environment (RANK, WORLD_SIZE), and start the program with torchrun; device_count() is for the number of processes of a host.")
 		}
 		rank, size := rankOf.re().FindStringSubmatch(arguments), sizeOf.re().FindStringSubmatch(arguments)
 		if rank == nil || size == nil {

@@ -16,7 +16,7 @@ type telling struct {
 	finding env.Finding
 }
 
-// tellings are for texts in which nothing else was found.
+// tellings are for texts in which nothing else was found, except a code that has many reasons.
 var tellings = sync.OnceValue(func() []telling {
 	rdma := slowly().overRDMA
 	return []telling{
@@ -32,6 +32,12 @@ var tellings = sync.OnceValue(func() []telling {
 		{regexp.MustCompile(`(?i)\b(?:PFC|flow[- ]control)\b[^.\n]{0,20}\b(?:(?:is|was|were|are) not|(?:is|was)n['’]t|not|missing|mis-?configured|disabled|off)\b|\b(?:no|without|missing) (?:PFC|flow[- ]control)\b`), rdma,
 			env.Finding{Summary: "RoCE without flow control", Wrong: "The text tells of PFC or flow control that is not set up.", Costs: "Under load, packets are dropped, and each one costs RDMA a timeout or a repetition: the rate falls to a fraction, tests run into timeouts, and errors 12 follow.",
 				Instead: "Set PFC (or pause frames) for the class of NCCL's packets on both NICs and on every switch port between them: trust in DSCP, the same priority everywhere (mlnx_qos -i NIC), and NCCL_IB_TC to match; ECN besides."}},
+		{regexp.MustCompile(`(?i)\bGID\b[^\n]{0,80}\b\d+\b[^.\n]{0,20}\bon (?:the |node |host )?\w+\W+and\b[^.\n]{0,10}\b\d+\b[^.\n]{0,20}\bon\b|\bGID[_ ]?ind(?:ex|exes|ices)\b[^.\n]{0,40}\b(?:differs?|(?:is|are) (?:not the same|different))\b`), rdma,
+			env.Finding{Summary: "The GID index differs between hosts", Wrong: "The text tells of a GID whose index is not the same on all hosts.", Costs: "One NCCL_IB_GID_INDEX for all of them is wrong on some: a rank connects with a link-local GID, RoCE v1, or an address of another network, and fails.",
+				Instead: "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, which choose by address (NCCL_IB_ADDR_RANGE selects a network). Before, set it on each host to its own index of RoCE v2 with the NIC's IPv4 address (show_gids)."}},
+		{regexp.MustCompile(`(?i)\b(?:more|several|all|multiple|both|every|the) (?:the |of the |of my )?process(?:es)?\b[^.\n]{0,40}\b(?:on|us\w+|occup\w+)\b[^.\n]{0,10}\b(?:(?:one|the same|a single|the first) gpu|gpu ?0)\b|\bonly (?:the )?(?:first gpu|gpu ?0) (?:is|are|was|were) used`), regexp.MustCompile(`(?i)nccl|\bddp\b|DistributedDataParallel|torchrun|torch\.distributed`),
+			env.Finding{Summary: "All processes may use GPU 0", Wrong: "The text tells of several processes on one GPU.", Costs: "A process takes GPU 0 unless the program chooses another: NCCL refuses two ranks on one GPU (Duplicate GPU detected, invalid usage), or its memory does not suffice.",
+				Instead: "Take the GPU from LOCAL_RANK before anything else of CUDA: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])), and .to(\"cuda\") or device_ids=[LOCAL_RANK] after it."}},
 	}
 })
 
@@ -48,7 +54,7 @@ func (s *script) mtuTold(number int, line string) {
 
 // asked reports what a text without a finding tells or asks of.
 func (s *script) asked(text string, skip func(number int) bool) {
-	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity != env.Note }) {
+	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return explains(f) && !strings.HasSuffix(f.Costs, unnamed) }) {
 		return
 	}
 	number := 0

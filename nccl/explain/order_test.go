@@ -1,11 +1,21 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
 )
+
+// testTable is what nccl-tests print before the first row of ranks on these hosts.
+func testTable(hosts ...string) string {
+	out := "# nThread 1 nGpus 1 minBytes 8388608 maxBytes 8388608 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n"
+	for i, host := range hosts {
+		out += fmt.Sprintf("#  Rank %2d Group  0 Pid %6d on %10s device  %d [0x1b] NVIDIA H100 80GB HBM3\n", i, 4000+i, host, i)
+	}
+	return out + "#\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
+}
 
 // TestTheReasonComesFirst: whoever reads only the first finding reads the most probable reason, not a remark or an effect.
 func TestTheReasonComesFirst(t *testing.T) {
@@ -28,6 +38,22 @@ func TestTheReasonComesFirst(t *testing.T) {
 		"what is known of a hang":              {"The training hangs on two GPUs.\nUnidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1\n     0 800.00  13.20\n     1  13.20 800.00\nUnidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1\n     0 800.00   1.60\n     1   1.60 800.00\n", []string{"Direct access between GPUs is slower than through the host", "The job hangs without an error"}},
 		"devices that EFA does not have":       {"EFA on two p6-b300:\nNET/IB: Got completion from peer with status=IBV_WC_REM_ACCESS_ERR(10)\n", []string{"NCCL uses RDMA devices beside EFA"}},
 		"a setting keeps no rate back":         {"NCCL over RoCE is slow between two nodes: 3 GB/s\nexport NCCL_IB_DISABLE=0\n", []string{"NCCL is slower than expected", "Equal to NCCL's default"}},
+		"one NIC for all":                      {"The bus bandwidth of NCCL is low.\nmpirun -np 16 -H a:8,b:8 -x NCCL_IB_GID_INDEX=3 -x NCCL_IB_HCA=mlx5_0 ./all_reduce_perf -b 1G -e 8G -f 2\n", []string{oneForAll, "GID index is pinned"}},
+		"one NIC, and no word of a rate":       {"mpirun -np 16 -H a:8,b:8 -x NCCL_IB_HCA==mlx5_0 ./all_reduce_perf -b 1G -e 8G -f 2\n", []string{oneForAll}},
+		"two NICs":                             {"mpirun -np 16 -H a:8,b:8 -x NCCL_IB_HCA==mlx5_0,mlx5_1 ./all_reduce_perf -b 1G -e 8G -f 2\n", []string{"Same value for all hosts"}},
+		"a test of two hosts without a row":    {testTable("a", "b"), []string{"The path between hosts is not shown to work"}},
+		"a test of one host without a row":     {testTable("a", "a"), []string{"Direct access between GPUs is not shown to work"}},
+		"a test of one rank without a row":     {testTable("a"), nil},
+		"a test with a row":                    {testTable("a", "b") + "     8388608       2097152     float     sum      -1   2019.5    4.15    7.79      0   2019.9    4.15    7.79      0\n", nil},
+		"a test with a row of old nccl-tests":  {testTable("a", "a") + "     8388608       2097152     float   sum   2019.5    4.15    7.79  0e+00   2019.9    4.15    7.79  0e+00\n", nil},
+		"code, and its error":                  {"import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'\nncclCommInitRank failed: internal error\n", []string{"NCCL reports an internal error"}},
+		"a GID index that differs":             {"RoCE: the GID of the node's IP has index 4 on the head and 3 on the worker.\nRuntimeError: NCCL error: unhandled system error\n", []string{"The GID index differs between hosts", "NCCL reports a system error"}},
+		"one GPU for all":                      {"DistributedDataParallel: several processes are using one gpu, the first one.\n", []string{"All processes may use GPU 0"}},
+		"a GPU for each":                       {"DistributedDataParallel: every process uses one of the GPUs.\n", nil},
+		"the number of GPUs as rank":           {"import os\nos.environ['A']='1'\ntorch.distributed.init_process_group(backend='gloo', rank = torch.cuda.device_count(), world_size = 8)\n", []string{"The rank is the number of GPUs"}},
+		"a queue pair of EFA":                  {"ib_send_lat -x 0 -c UD on EFA\nUnable to create QP.\n", []string{"The NIC refuses a connection"}},
+		"a library that is not found":          {"nccl/ffi.lua:195: 'libnccl.so not found in library path.\n", []string{"NCCL's library cannot be loaded"}},
+		"GDRDMA on one side":                   {"NCCL over IB: GPU 2 of the first machine can't use gdrdma\n", []string{"No GPUDirect RDMA"}},
 		"a comparison without GPUDirect RDMA":  {"NCCL over RoCE: GDR is on, but the rate is not really different from cases without gdr\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func perftestPairs(r *reading, all []perftest) {
 	for i, p := range all {
 		if p.index == "" {
 			r.say(p.line, env.Note, "No GID index", p.program+" without -x chooses a GID by its own rules.", "It may test another GID than NCCL uses.", "Add -x with the index of the intended address; `fabricform show` lists the indexes.")
-		} else {
+		} else if !r.plugged { // EFA has one GID, and perftest asks for its index
 			r.say(p.line, env.Warning, "GID index is pinned", fmt.Sprintf("-x %s may be right only on this host and today.", p.index), "Indexes differ between ports and hosts, and change when addresses change or a port flaps.", "Look up the index by address, as `fabricform verify` does.")
 		}
 		for _, q := range all[:i] {

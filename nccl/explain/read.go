@@ -243,7 +243,7 @@ func (r *reading) document(name, text string) Kind {
 		s.cutOff(rest.String())
 	}
 	logs := r.seen[logLine] + r.seen[unknown]
-	pasted := (kind == Commands || kind == Notes || kind == Slurm && !strings.HasPrefix(strings.TrimSpace(text), "#")) && !script
+	pasted := (kind == Commands || kind == Notes || kind == Python && !l.source || kind == Slurm && !strings.HasPrefix(strings.TrimSpace(text), "#")) && !script
 	l.crashed = l.crashed || pasted && len(l.foreign) > 0 // only the message, without the beginning of its line
 	if logs > 0 || l.crashed {
 		kind = Log
