@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +24,7 @@ var (
 const ofCounter = `[:.=\s]+([1-9]\d*)\b`
 
 // read adds the counters of a line. It reports whether the line has one that is not 0.
-func (c *counted) read(number int, line string, form *regexp.Regexp) bool {
+func (c *counted) read(number int, line string, form *expression) bool {
 	all := form.FindAllStringSubmatch(line, maxFirst)
 	for _, at := range all {
 		if c.line == 0 {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,15 +12,15 @@ import (
 // cure is something that people say helps, and what it shows.
 type cure struct {
 	name    string // the variable; "": another thing
-	set     *regexp.Regexp
+	set     *expression
 	summary string
 	costs   string
 	instead string
 }
 
 // to returns an expression for a variable with a value, as sentences have them: NAME=1, NAME to 1, `NAME` as "1".
-func to(name, value string) *regexp.Regexp {
-	return regexp.MustCompile("(?i)" + name + "[`'\"]* *(?:(?:env(?:ironment)? )?var(?:iable)? *)?(?:=|(?:to be|to|as|is)\\b) *[`'\"]*(?:" + value + ")")
+func to(name, value string) *expression {
+	return compile("(?i)" + name + "[`'\"]* *(?:(?:env(?:ironment)? )?var(?:iable)? *)?(?:=|(?:to be|to|as|is)\\b) *[`'\"]*(?:" + value + ")")
 }
 
 // knownCures are tried in this order: the more frequent ones come first.
@@ -33,7 +32,7 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"NCCL_IB_DISABLE", to("(?:NCCL_)?IB_DISABLE", "1|true"), "RDMA does not work",
 			"Then a NIC, its port or its GID, the path between two NICs, or the registration of memory fails. The variable goes around it with TCP sockets, which are slower.",
 			"Without it, the first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify`; NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
-		{"", regexp.MustCompile(`(?i)\b(?:over|with|using|in|use|via|by|under) (?:nccl )?(?:the )?(?:tcp(?:/ip)?|sockets?)(?: (?:mode|transport|sockets?))?\b|\bNCCL_NET[= ]+["'\x60]?Socket`), "RDMA does not work",
+		{"", compile(`(?i)\b(?:over|with|using|in|use|via|by|under) (?:nccl )?(?:the )?(?:tcp(?:/ip)?|sockets?)(?: (?:mode|transport|sockets?))?\b|\bNCCL_NET[= ]+["'\x60]?Socket`), "RDMA does not work",
 			"Over TCP it runs: then the ranks meet, and a NIC, its port or GID, the path of RDMA between two NICs, or the registration of GPU memory fails.",
 			"The first NCCL WARN line (NCCL_DEBUG=INFO) names what fails. Measure between these NICs with ib_write_bw or `fabricform verify` (GIDs, MTU, PFC); NCCL_NET_GDR_LEVEL=LOC alone shows whether it is GPUDirect RDMA."},
 		{"NCCL_SHM_DISABLE", to("(?:NCCL_)?SHM_DISABLE", "1|true"), "Shared memory cannot be used",
@@ -54,13 +53,13 @@ var knownCures = sync.OnceValue(func() []cure {
 		{"NCCL_P2P_LEVEL", to("NCCL_P2P_LEVEL", "LOC|0"), "Direct access between GPUs does not work",
 			"NCCL_P2P_LEVEL=LOC keeps GPUs of one host from direct access, as NCCL_P2P_DISABLE=1 does; it does not change GPUDirect RDMA, for which NCCL_NET_GDR_LEVEL is. What a GPU writes into another one's memory does not arrive: ACS or the IOMMU redirects it, a virtual machine is between them, or a link or GPU is faulty.",
 			"Disable ACS, set the IOMMU to passthrough (iommu=pt), and update the driver; p2pBandwidthLatencyTest of CUDA's samples shows which pair of GPUs fails."},
-		{"", regexp.MustCompile(`(?i)\b(?:amd_iommu=(?:off|pt)|intel_iommu=off|iommu=(?:pt|soft|off)|(?:disabl\w+|turn\w* off|switch\w* off) (?:the )?(?:IOMMU|ACS|VT-d)\b|(?:IOMMU|ACS|VT-d)\b.{0,20}\b(?:disabled|off)\b)`), "Direct access between GPUs does not work",
+		{"", compile(`(?i)\b(?:amd_iommu=(?:off|pt)|intel_iommu=off|iommu=(?:pt|soft|off)|(?:disabl\w+|turn\w* off|switch\w* off) (?:the )?(?:IOMMU|ACS|VT-d)\b|(?:IOMMU|ACS|VT-d)\b.{0,20}\b(?:disabled|off)\b)`), "Direct access between GPUs does not work",
 			"Then the IOMMU or PCI access control (ACS) had redirected what one GPU or NIC writes to another.",
 			"Keep it off where the host runs no virtual machines: iommu=pt on the kernel's command line, and ACS off in the firmware or by setpci at each boot."},
-		{"", regexp.MustCompile(`--ipc[= ]+["']?host|--shm-size[= ]*\d*|\bipc: ["']?host`), "/dev/shm is too small",
+		{"", compile(`--ipc[= ]+["']?host|--shm-size[= ]*\d*|\bipc: ["']?host`), "/dev/shm is too small",
 			"Then NCCL, or the program's data loaders, had no room for shared memory: Docker gives a container 64 MiB.",
 			"Keep it, and give it to every container of the job: --shm-size=8g is enough for most; in Kubernetes it is an emptyDir with medium: Memory."},
-		{"", regexp.MustCompile(`(?i)\b(?:chang|upgrad|downgrad|updat|switch|revert|roll)(?:e|es|ed|ing|ching|ched)?\b(?: (?:the|my|our|back|nccl|version|of|from [\d.·]+)){0,4} to (?:nccl |version |v)*2[.·]\d+[.·]\d+|\bnccl (?:version )?v?2[.·]\d+[.·]\d+ (?:is|was) (?:ok|okay|fine)\b`), "Another version of NCCL helps",
+		{"", compile(`(?i)\b(?:chang|upgrad|downgrad|updat|switch|revert|roll)(?:e|es|ed|ing|ching|ched)?\b(?: (?:the|my|our|back|nccl|version|of|from [\d.·]+)){0,4} to (?:nccl |version |v)*2[.·]\d+[.·]\d+|\bnccl (?:version )?v?2[.·]\d+[.·]\d+ (?:is|was) (?:ok|okay|fine)\b`), "Another version of NCCL helps",
 			"Then the one before has a fault, or does not fit the driver, the GPUs, or the version of the other ranks.",
 			"Keep the version that works, on all ranks, and see that no second NCCL is loaded (LD_LIBRARY_PATH, the package nvidia-nccl-cu12 of pip). The release notes between the two may name the fault."},
 		{"NCCL_CUMEM_ENABLE", to("(?:NCCL_)?CUMEM_ENABLE", "0"), "CUDA's cuMem calls fail",
@@ -74,26 +73,26 @@ var inNumbers = pattern{text: `(\d)\.\b`}
 
 // sayings are expressions for what sentences say of settings that somebody tried.
 type sayings struct {
-	noRDMA     *regexp.Regexp // that hosts have no RDMA to lose
-	onlySets   *regexp.Regexp // a part of a sentence that only has another setting
-	whenSet    *regexp.Regexp // a sentence about what was tried
-	leads      *regexp.Regexp // a line that only leads to the command below it
-	setsDirect *regexp.Regexp // a line that has the setting alone or before a program, of which the line before it may speak
-	helps      *regexp.Regexp // that it helps
-	stillFails *regexp.Regexp // that a setting did not help
-	helpsNot   *regexp.Regexp // or does not, or asks
+	noRDMA     *expression // that hosts have no RDMA to lose
+	onlySets   *expression // a part of a sentence that only has another setting
+	whenSet    *expression // a sentence about what was tried
+	leads      *expression // a line that only leads to the command below it
+	setsDirect *expression // a line that has the setting alone or before a program, of which the line before it may speak
+	helps      *expression // that it helps
+	stillFails *expression // that a setting did not help
+	helpsNot   *expression // or does not, or asks
 }
 
 var said = sync.OnceValue(func() sayings {
 	return sayings{
-		noRDMA:     regexp.MustCompile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`),
-		onlySets:   regexp.MustCompile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$"),
-		whenSet:    regexp.MustCompile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
-		leads:      regexp.MustCompile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
-		setsDirect: regexp.MustCompile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
-		helps:      regexp.MustCompile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|\b(?:no|without|not any) (?:any )?(?:problems?|issues?)\b|可以|解决|成功|正常`),
-		stillFails: regexp.MustCompile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
-		helpsNot:   regexp.MustCompile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
+		noRDMA:     compile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`),
+		onlySets:   compile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$"),
+		whenSet:    compile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
+		leads:      compile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
+		setsDirect: compile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
+		helps:      compile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|\b(?:no|without|not any) (?:any )?(?:problems?|issues?)\b|可以|解决|成功|正常`),
+		stillFails: compile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
+		helpsNot:   compile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
 	}
 })
 
@@ -104,7 +103,7 @@ func (s *script) cured(number int, line string) {
 	says := func(s string) bool {
 		return tell.helps.MatchString(s) && !tell.helpsNot.MatchString(tell.whenSet.ReplaceAllString(s, ""))
 	}
-	cures := func(setting *regexp.Regexp) bool {
+	cures := func(setting *expression) bool {
 		i := slices.IndexFunc(clauses, setting.MatchString)
 		if i < 0 || says(clauses[i]) {
 			return i >= 0

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -80,18 +79,18 @@ func (l *logged) overTCP() bool {
 
 // hangWords are expressions for what a text tells of a hang.
 type hangWords struct {
-	hangs     *regexp.Regexp // words for a job that neither goes on nor fails
-	denies    *regexp.Regexp // words before them that deny it
-	withRanks *regexp.Regexp // what a text has about programs with several ranks
-	withHosts *regexp.Regexp // what a text has about several hosts
+	hangs     *expression // words for a job that neither goes on nor fails
+	denies    *expression // words before them that deny it
+	withRanks *expression // what a text has about programs with several ranks
+	withHosts *expression // what a text has about several hosts
 }
 
 var hanging = sync.OnceValue(func() hangWords {
 	return hangWords{
-		hangs:     regexp.MustCompile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|froze|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
-		denies:    regexp.MustCompile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
-		withRanks: regexp.MustCompile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: regexp.MustCompile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
+		hangs:     compile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|froze|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
+		denies:    compile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
+		withRanks: compile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
+		withHosts: compile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
 	}
 })
 

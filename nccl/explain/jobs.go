@@ -541,7 +541,7 @@ func (s *script) jobs(text string, kind Kind) {
 		if fallsBack.re().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
 			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")
 		}
-		if launchedFrom.re().MatchString(line) && !strings.Contains(text, "#SBATCH") {
+		if launchedFrom.re().MatchString(line) && !s.inSlurm {
 			s.say(number, env.Warning, "Ranks may meet outside of the job", "SLURM_LAUNCH_NODE_IPADDR is the address of the host on which srun was started.", "In a script of sbatch that is the job's first host. With srun or salloc on a login node it is that one, where no rank listens: all wait until the timeout.", "Take the job's first host: $(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1).")
 		}
 		if at := lowPort.re().FindStringSubmatch(line); at != nil {
@@ -569,17 +569,15 @@ var otherNames = pattern{text: `(?i)\bdifferent\b.{0,40}\b(?:NCCL|GLOO)_SOCKET_I
 func (s *script) oneNIC(text string) {
 	hca, set := find(s.sets, "NCCL_IB_HCA")
 	list := env.ParseList(hca.value)
-	slow := slowly().slow.MatchString(text)
-	ranks := s.slots
-	if slow {
-		ranks = max(ranks, s.job.perHost, s.job.gpus)
-	}
-	if !set || hca.dynamic || s.rendered || list.Exclude || len(list.Entries) != 1 || !digits(list.Entries[0].Name[len(list.Entries[0].Name)-1:]) || ranks < manyGPUs || !s.fleet && s.job.nodes < 2 {
+	if !set || hca.dynamic || s.rendered || list.Exclude || len(list.Entries) != 1 || !digits(list.Entries[0].Name[len(list.Entries[0].Name)-1:]) || !s.fleet && s.job.nodes < 2 {
 		return
 	}
-	bad := env.Note
-	if slow {
-		bad = env.Warning
+	bad, ranks := env.Note, s.slots
+	if slowly().slow.MatchString(text) {
+		bad, ranks = env.Warning, max(ranks, s.job.perHost, s.job.gpus)
+	}
+	if ranks < manyGPUs {
+		return
 	}
 	s.add(hca.line, env.Finding{Severity: bad, Name: hca.name, Summary: oneForAll, Wrong: fmt.Sprintf("%s = %s, and each host has %d ranks.", hca.name, shorten(hca.value), ranks), Costs: "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), and GPUs that are far from it reach it through processors.",
 		Instead: "If the hosts have more NICs for RDMA, name all of them, with = in front (ibdev2netdev lists them; nvidia-smi topo -m shows which is near which GPU)."})

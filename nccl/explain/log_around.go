@@ -269,7 +269,7 @@ func (c *cudaOf) note(number int, found []string) {
 }
 
 // progressed is a row of results of nccl-tests, or a line of a training's progress.
-var progressed = pattern{text: `^\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ ?(?:it/s|s/it)\b|\bloss[: =]+\d`}
+var progressed = pattern{text: `^ *\d+ +\d+ +\w+ .* \d+\.\d+ +\d+\.\d+|\b\d+\.\d+ ?(?:it/s|s/it)\b|\bloss[: =]+\d`}
 
 // tester is a line of the list of ranks that nccl-tests prints: "#  Rank  0 Group  0 Pid 4766 on GENOA-06 device  0 [0x21] NVIDIA …".
 var tester = pattern{text: `^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`}
@@ -308,7 +308,7 @@ func (l *logged) tests(number int, line string) {
 	if strings.HasPrefix(line, "#") && strings.Contains(line, " size ") && strings.Contains(line, "busbw") {
 		l.table = number
 	}
-	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || l.table > 0 && tableRow.re().MatchString(line) || progressed.re().MatchString(line)
+	l.moved = l.moved || strings.HasPrefix(line, "# Avg bus bandwidth") || progressed.re().MatchString(line)
 	if at := tester.re().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
 		l.testers[at[2]]++
 	}
@@ -324,9 +324,6 @@ var (
 	// erring are words of lines that report an error.
 	erring = []string{"Error:", "ERROR:", "ERROR ", "error:", "Exception:", "FATAL", "fatal:", "Fatal", " failed:", "panic:", "]:[E", "[E "}
 )
-
-// tableRow is the beginning of a row of nccl-tests: bytes, elements, type.
-var tableRow = pattern{text: `^\s*\d+ +\d+ +[a-z]\w+ `}
 
 // isFrame reports whether a line belongs to a stack. vLLM writes its log's prefix before each: "ERROR 04-16 01:01:44
 // [worker.py:620]   File …".

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -12,14 +13,15 @@ import (
 // prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
 func (s *script) prose(text string, kind Kind) {
 	previous := ""
-	number, prio, all := 0, 0, strings.Contains(text, "rx_prio0_") // of all priorities
+	number, prio, all, hostfile := 0, 0, strings.Contains(text, "rx_prio0_") /* of all priorities */, strings.Contains(text, "hostfile")
+	services := sync.OnceValue(func() bool { return startsJobs.re().MatchString(text) })
 	for line := range strings.Lines(text) {
 		number++
 		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "rx_prio"); ok && !all && prio == 0 && len(p) > 2 && '1' <= p[0] && p[0] <= '7' && p[1] == '_' {
 			prio = int(p[0] - '0')
 			s.priority(number, prio)
 		}
-		s.limits(number, line, text)
+		s.limits(number, line, services)
 		s.mounted(number, line)
 		if kind == Notes || kind == Commands || kind == Log {
 			if said().setsDirect.MatchString(line) {
@@ -29,7 +31,7 @@ func (s *script) prose(text string, kind Kind) {
 			s.portsTold(number, line)
 			s.mtuTold(number, line)
 			s.namesTold(number, line)
-			if strings.Contains(text, "hostfile") {
+			if hostfile {
 				s.slotsTold(number, line)
 			}
 		}
@@ -267,8 +269,11 @@ var (
 	ulimits    = pattern{text: `^max locked memory\s+\(kbytes, -l\)\s+(\d+)\s*$`}
 )
 
+// startsJobs is what a text has about services that start jobs.
+var startsJobs = pattern{text: `(?i)slurm|systemd|docker|kube`}
+
 // limits reads a line of limits.conf, and the locked memory in the table of ulimit -a.
-func (s *script) limits(number int, line, text string) {
+func (s *script) limits(number int, line string, services func() bool) {
 	if at := ulimits.re().FindStringSubmatch(line); at != nil && len(at[1]) < 7 {
 		s.say(number, env.Warning, "memlock is limited", fmt.Sprintf("ulimit shows %s KiB.", at[1]), "RDMA cannot register memory: Couldn't allocate MR, or Cannot allocate memory.", memlock)
 	}
@@ -276,7 +281,7 @@ func (s *script) limits(number int, line, text string) {
 		return
 	}
 	bad := env.Note
-	if lower := strings.ToLower(text); strings.Contains(lower, "slurm") || strings.Contains(lower, "systemd") || strings.Contains(lower, "docker") || strings.Contains(lower, "kube") {
+	if services() {
 		bad = env.Warning
 	}
 	s.say(number, bad, "limits.conf is for logins alone", "PAM applies it to login sessions.", "Services of systemd do not read it, and neither do the jobs and containers that they start: slurmd, dockerd, kubelet.", "Set LimitMEMLOCK=infinity for the service (systemctl edit slurmd), restart it, and check ulimit -l in a job. Docker: --ulimit memlock=-1:-1.")

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -11,8 +10,8 @@ import (
 
 // telling is what a sentence tells or asks of, and what is known about that.
 type telling struct {
-	says    *regexp.Regexp
-	beside  *regexp.Regexp // what the rest of the text must have
+	says    *expression
+	beside  *expression // what the rest of the text must have
 	finding env.Finding
 }
 
@@ -20,22 +19,22 @@ type telling struct {
 var tellings = sync.OnceValue(func() []telling {
 	rdma := slowly().overRDMA
 	return []telling{
-		{regexp.MustCompile(`(?i)\brendez-?vous\b[^.\n]{0,30}\btim(?:es|ed|e|ing)[ -]?out`), regexp.MustCompile(`torchrun|torch\.distributed|rdzv`),
+		{compile(`(?i)\brendez-?vous\b[^.\n]{0,30}\btim(?:es|ed|e|ing)[ -]?out`), compile(`torchrun|torch\.distributed|rdzv`),
 			env.Finding{Summary: "The rendezvous failed", Wrong: "The text tells of a rendezvous that times out.", Costs: "Nobody listens at the rendezvous address, or it is not reached. With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint: a host with several NICs, or a pod whose hostname is short where the endpoint is a full name, does not take itself for it.",
 				Instead: "Write the endpoint as rank 0's host knows itself (hostname, hostname -I), or start it there with --rdzv-conf is_host=1 and elsewhere with is_host=0. " + rendezvous}},
-		{regexp.MustCompile(`(?i)\b(?:without|no|(?:are|is)n['’]t|(?:are|is|was|were) not|(?:do|does)n['’]t have|lacks?)\b(?: (?:an?|any|assigned|given|have|having))*\b[^.\n]{0,12}\bip(?:v4)? ?address(?:es)?\b`), rdma,
+		{compile(`(?i)\b(?:without|no|(?:are|is)n['’]t|(?:are|is|was|were) not|(?:do|does)n['’]t have|lacks?)\b(?: (?:an?|any|assigned|given|have|having))*\b[^.\n]{0,12}\bip(?:v4)? ?address(?:es)?\b`), rdma,
 			env.Finding{Summary: "NIC without an address", Wrong: "The text tells of interfaces without an IP address.", Costs: "RoCE v2 between hosts uses the GID of an IPv4 address, which a NIC without one does not have: connections fail, or get a link-local GID. On InfiniBand no address is needed, except for the bootstrap's own interface.",
 				Instead: "Give each NIC that NCCL is to use over RoCE an IPv4 address, in its own host or pod (NCCL_IB_HCA leaves the others out); show_gids lists what each has."}},
-		{regexp.MustCompile(`(?i)\bnics?\b[^.\n]{0,60}\b(?:single|same|one)\b[^.\n]{0,30}\bsubnet`), rdma,
+		{compile(`(?i)\bnics?\b[^.\n]{0,60}\b(?:single|same|one)\b[^.\n]{0,30}\bsubnet`), rdma,
 			env.Finding{Summary: "Two NICs in one subnet", Wrong: "The text tells of several NICs in one subnet.", Costs: "If they are of one host: the kernel sends traffic to that network through one of them, whichever address a program is bound to, and answers for all (ARP flux). RDMA over the others fails or waits, unless each has a rule for its source address.",
 				Instead: "Give each NIC of a host a subnet of its own, the same rail in the same subnet on all hosts; or rules for each source address with arp_ignore=1 and arp_announce=2, as a policy_route declares."}},
-		{regexp.MustCompile(`(?i)\b(?:PFC|flow[- ]control)\b[^.\n]{0,20}\b(?:(?:is|was|were|are) not|(?:is|was)n['’]t|not|missing|mis-?configured|disabled|off)\b|\b(?:no|without|missing) (?:PFC|flow[- ]control)\b`), rdma,
+		{compile(`(?i)\b(?:PFC|flow[- ]control)\b[^.\n]{0,20}\b(?:(?:is|was|were|are) not|(?:is|was)n['’]t|not|missing|mis-?configured|disabled|off)\b|\b(?:no|without|missing) (?:PFC|flow[- ]control)\b`), rdma,
 			env.Finding{Summary: "RoCE without flow control", Wrong: "The text tells of PFC or flow control that is not set up.", Costs: "Under load, packets are dropped, and each one costs RDMA a timeout or a repetition: the rate falls to a fraction, tests run into timeouts, and errors 12 follow.",
 				Instead: "Set PFC (or pause frames) for the class of NCCL's packets on both NICs and on every switch port between them: trust in DSCP, the same priority everywhere (mlnx_qos -i NIC), and NCCL_IB_TC to match; ECN besides."}},
-		{regexp.MustCompile(`(?i)\bGID\b[^\n]{0,80}\b\d+\b[^.\n]{0,20}\bon (?:the |node |host )?\w+\W+and\b[^.\n]{0,10}\b\d+\b[^.\n]{0,20}\bon\b|\bGID[_ ]?ind(?:ex|exes|ices)\b[^.\n]{0,40}\b(?:differs?|(?:is|are) (?:not the same|different))\b`), rdma,
+		{compile(`(?i)\bGID\b[^\n]{0,80}\b\d+\b[^.\n]{0,20}\bon (?:the |node |host )?\w+\W+and\b[^.\n]{0,10}\b\d+\b[^.\n]{0,20}\bon\b|\bGID[_ ]?ind(?:ex|exes|ices)\b[^.\n]{0,40}\b(?:differs?|(?:is|are) (?:not the same|different))\b`), rdma,
 			env.Finding{Summary: "The GID index differs between hosts", Wrong: "The text tells of a GID whose index is not the same on all hosts.", Costs: "One NCCL_IB_GID_INDEX for all of them is wrong on some: a rank connects with a link-local GID, RoCE v1, or an address of another network, and fails.",
 				Instead: "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, which choose by address (NCCL_IB_ADDR_RANGE selects a network). Before, set it on each host to its own index of RoCE v2 with the NIC's IPv4 address (show_gids)."}},
-		{regexp.MustCompile(`(?i)\b(?:more|several|all|multiple|both|every|the) (?:the |of the |of my )?process(?:es)?\b[^.\n]{0,40}\b(?:on|us\w+|occup\w+)\b[^.\n]{0,10}\b(?:(?:one|the same|a single|the first) gpu|gpu ?0)\b|\bonly (?:the )?(?:first gpu|gpu ?0) (?:is|are|was|were) used`), regexp.MustCompile(`(?i)nccl|\bddp\b|DistributedDataParallel|torchrun|torch\.distributed`),
+		{compile(`(?i)\b(?:more|several|all|multiple|both|every|the) (?:the |of the |of my )?process(?:es)?\b[^.\n]{0,40}\b(?:on|us\w+|occup\w+)\b[^.\n]{0,10}\b(?:(?:one|the same|a single|the first) gpu|gpu ?0)\b|\bonly (?:the )?(?:first gpu|gpu ?0) (?:is|are|was|were) used`), compile(`(?i)nccl|\bddp\b|DistributedDataParallel|torchrun|torch\.distributed`),
 			env.Finding{Summary: "All processes may use GPU 0", Wrong: "The text tells of several processes on one GPU.", Costs: "A process takes GPU 0 unless the program chooses another: NCCL refuses two ranks on one GPU (Duplicate GPU detected, invalid usage), or its memory does not suffice.",
 				Instead: "Take the GPU from LOCAL_RANK before anything else of CUDA: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])), and .to(\"cuda\") or device_ids=[LOCAL_RANK] after it."}},
 	}
@@ -57,13 +56,18 @@ func (s *script) asked(text string, skip func(number int) bool) {
 	if len(s.helped) > 0 || slices.ContainsFunc(s.out, func(f Finding) bool { return explains(f) && !strings.HasSuffix(f.Costs, unnamed) }) {
 		return
 	}
+	all := tellings()
+	fits := make([]func() bool, len(all))
+	for i, t := range all {
+		fits[i] = sync.OnceValue(func() bool { return t.beside.MatchString(text) })
+	}
 	number := 0
 	for line := range strings.Lines(text) {
 		if number++; skip(number) || anyOf(line, printers) || strings.HasPrefix(strings.TrimSpace(line), "#SBATCH") {
 			continue
 		}
-		for _, t := range tellings() {
-			if t.says.MatchString(line) && t.beside.MatchString(text) {
+		for i, t := range all {
+			if t.says.MatchString(line) && fits[i]() {
 				t.finding.Severity = env.Warning
 				s.add(number, t.finding)
 				return

@@ -141,10 +141,16 @@ func nothing(kind Kind, e Explanation) string {
 
 // trouble is what lines say of an error, in the words of any program, in lower case.
 var trouble = pattern{text: `error|fail|fatal|abort|exception|\bkill|segmentation fault|core dumped|timeout|timed out|invalid|unable|cannot|can't|could not|mismatch|traceback|assert|refused|unreachable|terminated|no such|not found|sigterm|\bstuck|` +
-	`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ |报错|错误|失败|卡住|无法|异常|超时|崩溃`}
+	`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|报错|错误|失败|卡住|无法|异常|超时|崩溃`}
 
 // troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
-func troubled(line string) bool { return trouble.re().MatchString(strings.ToLower(line)) }
+func troubled(line string) bool {
+	lower := strings.ToLower(line)
+	return trouble.re().MatchString(lower) || glog.re().MatchString(lower)
+}
+
+// glog is the beginning of a line that glog writes of an error.
+var glog = pattern{text: `^[ef]\d{4} [\d:.]+ `}
 
 // suspicious are further words of trouble. In NCCL's INFO lines and beside errors they mostly mean nothing: they count only where
 // otherwise nothing would be said.

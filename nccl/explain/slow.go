@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,18 +11,18 @@ import (
 
 // slowWords are expressions for what a text tells of a rate.
 type slowWords struct {
-	slow     *regexp.Regexp // that it is low
-	ofNCCL   *regexp.Regexp // what it is the rate of
-	overRDMA *regexp.Regexp // what a text has about hosts with RDMA
-	noDirect *regexp.Regexp // that GPUDirect RDMA is not set up
+	slow     *expression // that it is low
+	ofNCCL   *expression // what it is the rate of
+	overRDMA *expression // what a text has about hosts with RDMA
+	noDirect *expression // that GPUDirect RDMA is not set up
 }
 
 var slowly = sync.OnceValue(func() slowWords {
 	return slowWords{
-		slow:     regexp.MustCompile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
-		ofNCCL:   regexp.MustCompile(`(?i)\bnccl|all_?reduce|\bbusbw\b|bus bandwidth`),
-		overRDMA: regexp.MustCompile(`(?i)\b(?:infiniband|roce|rdma|gdr|gpu ?direct|mlx\d_\d|mellanox|connectx|\d+ ?-?gbps?\b.{0,10}\bib\b|ib\b.{0,10}\bnetwork)|\bIB\b`),
-		noDirect: regexp.MustCompile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
+		slow:     compile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
+		ofNCCL:   compile(`(?i)\bnccl|all_?reduce|\bbusbw\b|bus bandwidth`),
+		overRDMA: compile(`(?i)\b(?:infiniband|roce|rdma|gdr|gpu ?direct|mlx\d_\d|mellanox|connectx|\d+ ?-?gbps?\b.{0,10}\bib\b|ib\b.{0,10}\bnetwork)|\bIB\b`),
+		noDirect: compile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
 	}
 })
 
