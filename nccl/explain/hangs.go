@@ -206,7 +206,7 @@ func (s *script) onlyTold(line, hosts int, text string) {
 }
 
 // timedOut is a sentence about a collective that ended by a timeout.
-var timedOut = pattern{text: `(?i)\b(?:nccl|collectives?)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`}
+var timedOut = pattern{text: `(?i)\b(?:nccl|collectives?|watchdog)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`}
 
 // timeoutTold reports a timeout that prose tells of, if nothing else was found. epoch is the line that tells of the end of an epoch.
 func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool) {
@@ -219,6 +219,9 @@ func (s *script) timeoutTold(text string, epoch int, skip func(number int) bool)
 			continue
 		}
 		costs, instead := "A rank did not take part in a collective or failed, or the network stopped. The timeout is an effect, not the cause.", "Read the logs of all ranks: the first that has another error, or that none wrote, is the reason. "+slowest
+		if strings.Contains(text, "sglang") {
+			instead = "If ranks only load for longer than it lasts (10 minutes), raise --dist-timeout: TORCH_NCCL_… variables and --watchdog-timeout do not change it. Otherwise: " + strings.ToLower(instead[:1]) + instead[1:]
+		}
 		if saves.re().MatchString(line) {
 			costs = "The line names a checkpoint: a rank reads, converts or writes it while the others already wait in a collective, and that takes longer than the timeout."
 			instead = "Give the collectives around it a longer timeout: init_process_group(timeout=timedelta(hours=1)), or the framework's option for it. Let every rank read and write its own part (torch.distributed.checkpoint), or stage the files on fast storage first."

@@ -297,6 +297,8 @@ func (l *logged) errors() {
 			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the error in line %d: read that first.", first), "")
 		case sharpEffect >= 0 && (l.role(r) == effect && r.of.vague || l.role(r) == aftermath && !l.timedOut()):
 			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the same error as line %d.", l.inOrder[sharpEffect].line), "")
+		case l.role(r) == aftermath && l.differ:
+			l.say(r.line, env.Note, r.summary, quoted, "The ranks' different collectives are its reason, which the first finding shows.", "")
 		case l.role(r) == effect, l.role(r) == aftermath:
 			l.say(r.line, env.Error, r.summary, quoted, costs+" The first error is not in these lines.", instead)
 			effects++

@@ -56,8 +56,7 @@ var torchMeanings = []*meaning{
 	downloadFailed,
 	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct it (MASTER_ADDR, the hostfile), or add it to DNS or /etc/hosts of all hosts. In Kubernetes see that the pod and its headless service are there.",
 		forms: []string{"IPv4 network addresses of*cannot be retrieved", "emporary failure in name resolution", "ame or service not known", "error encountered when getting address info" /* NCCL */, "host not found: ", "Could not resolve hostname"}},
-	{role: symptom, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
-		instead: rendezvous + " With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint; --rdzv-conf is_host=1 there makes it do so. See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}},
+	rendezvousFailed,
 	{role: symptom, summary: "Ranks did not all come", costs: "Not all processes came to the barrier of init_process_group in time: a rank is missing, failed, or makes its groups in another order.", instead: "Find the missing ranks' logs. All ranks must make all groups, in the same order. WORLD_SIZE must equal the number of processes.", more: joined,
 		forms: []string{"in store based barrier on rank"}},
 	{role: effect, summary: "The store's connection was lost", costs: "PyTorch's store is in the process of rank 0, or of torchrun on MASTER_ADDR: that process ended, or the network between them failed.", instead: "Read the log of rank 0 and of torchrun on MASTER_ADDR: its first error is the cause. If the job had finished its work there, only the order of ending is wrong: call destroy_process_group on all ranks.",
@@ -221,11 +220,18 @@ func joined(_ *logged, m string) (summary, costs, instead string) {
 // meetingPlace is the address of a store to which a process cannot connect.
 var meetingPlace = pattern{text: `connect to (?:[^(]{0,40}[(\[])?(?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`}
 
+// rendezvousFailed is what torchrun says at last.
+var rendezvousFailed = &meaning{role: symptom, vague: true, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
+	instead: rendezvous + " With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint; --rdzv-conf is_host=1 there makes it do so. See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}}
+
 // explainMeetingPlace says more of an address that other hosts cannot reach.
-func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
+func explainMeetingPlace(l *logged, m string) (summary, costs, instead string) {
+	if l.reports[reportOf{rendezvousFailed, rendezvousFailed.summary}] != nil { // by torchrun, which then says so
+		costs, instead = rendezvousFailed.costs, rendezvousFailed.instead
+	}
 	at := meetingPlace.re().FindStringSubmatch(m)
 	if at == nil {
-		return "", "", ""
+		return "", costs, instead
 	}
 	switch a, err := netip.ParseAddr(at[1]); {
 	case err != nil:
@@ -240,5 +246,5 @@ func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
 	case a.IsLoopback():
 		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: other hosts than that of rank 0 find nothing there. On one host, rank 0's process has not begun, is busy, or has ended.", a), "On one host read the output of rank 0's process, and see that no proxy or earlier job takes the port. With several hosts give the address of rank 0's host: MASTER_ADDR, or --master_addr."
 	}
-	return "", "", ""
+	return "", costs, instead
 }

@@ -79,6 +79,7 @@ type logged struct {
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
+	differ       bool                // ranks wait in different ones
 	sizes        map[string]string   // rank -> elements of that operation
 	progress     map[string]progress // process group -> how far its ranks came
 	rooted       bool                // the next exit code is that of the process whose failure torchrun noticed first

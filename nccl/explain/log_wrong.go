@@ -502,6 +502,7 @@ func (l *logged) waiting() {
 	if len(said) > 4 {
 		said = append(said[:4], fmt.Sprintf("and %d more", len(said)-4))
 	}
+	l.differ = true
 	l.say(0, env.Error, "Ranks wait in different collectives", "PyTorch's watchdog stopped them in "+strings.Join(said, "; ")+".", "If they are in one process group, the ranks do not make the same collectives: a rank takes another branch, has another number of steps, or stopped.", slowest)
 }
 

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,12 +55,21 @@ func TestTheReasonComesFirst(t *testing.T) {
 		"a queue pair of EFA":                  {"ib_send_lat -x 0 -c UD on EFA\nUnable to create QP.\n", []string{"The NIC refuses a connection"}},
 		"a library that is not found":          {"nccl/ffi.lua:195: 'libnccl.so not found in library path.\n", []string{"NCCL's library cannot be loaded"}},
 		"GDRDMA on one side":                   {"NCCL over IB: GPU 2 of the first machine can't use gdrdma\n", []string{"No GPUDirect RDMA"}},
-		"a comparison without GPUDirect RDMA":  {"NCCL over RoCE: GDR is on, but the rate is not really different from cases without gdr\n", nil},
+		"torchrun's last word":                 {"[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to (a, 1234).\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed.\n", []string{"The rendezvous address does not answer", "The rendezvous failed"}},
+		"a device that does not answer":        {"Couldn't get device attributes.\nUnable to create QP.\n", []string{"The RDMA device does not answer", "The NIC refuses a connection"}},
+		"a watchdog of another collective": {"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds\n[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds\nRuntimeError: NCCL communicator was aborted on rank 1.\n",
+			[]string{"Ranks wait in different collectives", "PyTorch's watchdog stopped the job"}},
+		"a watchdog in words":                 {"How can I change the WATCHDOG TIMEOUT time?\nNCCL_IB_DISABLE=0 python3 -m sglang.launch_server --watchdog-timeout 0\n", []string{"A collective timed out"}},
+		"a comparison without GPUDirect RDMA": {"NCCL over RoCE: GDR is on, but the rate is not really different from cases without gdr\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
+			cure := "" // the first one's cure
 			for _, f := range Explain("notes.txt", c.text, nil, fabric.Invocation{}).Findings {
-				got = append(got, f.Summary)
+				got, cure = append(got, f.Summary), cmp.Or(cure, f.Instead)
+			}
+			if name == "torchrun's last word" && !strings.Contains(cure, "is_host=1") {
+				t.Errorf("no word of is_host: %s", cure)
 			}
 			if c.want == nil && len(got) > 0 || len(got) < len(c.want) || strings.Join(got[:len(c.want)], "; ") != strings.Join(c.want, "; ") {
 				t.Errorf("findings are %q, want first %q", got, c.want)
