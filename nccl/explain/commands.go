@@ -73,8 +73,11 @@ func (s *script) cutOff(text string) {
 // set records NAME=VALUE. It returns false if the word has another form.
 func (s *script) set(w word, where string, fleet bool) bool {
 	name, ok := w.assignment()
+	if w.broken {
+		s.add(w.line, env.Finding{Severity: env.Error, Name: name, Summary: "A line break in a list", Wrong: fmt.Sprintf("The value of %s goes on in the next line, within its quotes.", name), Costs: "The line break belongs to the value: NCCL takes it as the beginning of the name after it, and finds nothing of such a name.", Instead: "Write the list in one line."})
+	}
 	if ok {
-		s.record(name, word{w.text[len(name)+1:], w.line, w.dynamic}, where, fleet)
+		s.record(name, word{text: w.text[len(name)+1:], line: w.line, dynamic: w.dynamic}, where, fleet)
 	}
 	return ok
 }

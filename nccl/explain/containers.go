@@ -51,7 +51,7 @@ func (s *script) docker(c command) {
 		case (w.text == "-e" || w.text == "--env") && i+1 < len(c.words):
 			s.set(c.words[i+1], "docker run", false)
 		case strings.HasPrefix(w.text, "--env="):
-			s.set(word{strings.TrimPrefix(w.text, "--env="), w.line, w.dynamic}, "docker run", false)
+			s.set(word{text: strings.TrimPrefix(w.text, "--env="), line: w.line, dynamic: w.dynamic}, "docker run", false)
 		}
 	}
 	s.runs = append(s.runs, c)

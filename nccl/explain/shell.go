@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// word is one word of a command. It is dynamic if a shell would expand something in it.
+// word is one word of a command. It is dynamic if a shell would expand something in it, and broken if it is a list with a line break.
 type word struct {
-	text    string
-	line    int
-	dynamic bool
+	text            string
+	line            int
+	dynamic, broken bool
 }
 
 // assignment returns the name in NAME=VALUE, and false if the word is not an assignment.
@@ -18,13 +18,18 @@ func (w word) assignment() (name string, ok bool) {
 	if !found || name == "" || name[0] >= '0' && name[0] <= '9' {
 		return "", false
 	}
+	return name, isName(name)
+}
+
+// isName reports whether all letters are those of a variable's name.
+func isName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return "", false
+			return false
 		}
 	}
-	return name, true
+	return name != ""
 }
 
 // command is one simple command.
@@ -44,19 +49,22 @@ func (c command) texts() (out []string) {
 }
 
 // lexer splits a text for a POSIX shell into simple commands. It handles quotes, backslashes, comments and
-// separators, and does not expand variables or commands. Much of what it gets is no script but notes that hold commands,
-// so that no quote reaches over the end of its line: one without a partner there separates commands, and what a quoted
-// script of several lines has is read as the lines of any script.
+// separators, and does not expand variables or commands, except those that hold options (options.go). Much of what it gets is no script but
+// notes that hold commands, so that no other quote reaches over the end of its line: one without a partner there separates commands, and
+// what a quoted script of several lines has is read as the lines of any script.
 type lexer struct {
-	line    int
-	current strings.Builder
-	inWord  bool
-	dynamic bool
-	ticks   bool // between backticks that began outside a word
-	begun   int  // line of the word
-	words   []word
-	out     []command
-	lone    []int // lines of quotes without a partner
+	line     int
+	current  strings.Builder
+	inWord   bool
+	dynamic  bool
+	broken   bool
+	ticks    bool // between backticks that began outside a word
+	begun    int  // line of the word
+	words    []word
+	out      []command
+	lone     []int             // lines of quotes without a partner
+	lists    map[string][]word // options that a variable holds
+	stoodFor int               // words in all that variables stood for
 }
 
 func (l *lexer) put(c byte) {
@@ -68,17 +76,17 @@ func (l *lexer) put(c byte) {
 
 func (l *lexer) endWord() {
 	if l.inWord {
-		l.words = append(l.words, word{l.current.String(), l.begun, l.dynamic})
+		l.words = append(l.words, word{l.current.String(), l.begun, l.dynamic, l.broken})
 	}
 	l.current.Reset()
-	l.inWord, l.dynamic = false, false
+	l.inWord, l.dynamic, l.broken = false, false, false
 }
 
 // endCommand ends a command. It removes the prompt that documents often show before commands.
 func (l *lexer) endCommand() {
 	l.endWord()
 	if l.words = afterPrompt(l.words); len(l.words) > 0 {
-		l.out = append(l.out, command{l.words, l.ticks})
+		l.out = append(l.out, command{l.expanded(l.words), l.ticks})
 	}
 	l.words = nil
 }
@@ -121,7 +129,7 @@ func rendered(s string) bool {
 // parse splits a text into commands, and returns the lines with a quote that has no partner there. It accepts any bytes,
 // and takes linear time.
 func parse(s string) ([]command, []int) {
-	l, own := &lexer{line: 1}, rendered(s)
+	l, own := &lexer{line: 1, lists: map[string][]word{}}, rendered(s)
 	quote, end := byte(0), 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -141,12 +149,19 @@ func parse(s string) ([]command, []int) {
 			quote = 0
 		case quote != 0:
 			l.dynamic = l.dynamic || quote == '"' && (c == '$' || c == '`')
-			l.put(c)
 			if c == '\n' {
 				l.line++
 			}
+			if c != '\n' || !l.broken {
+				l.put(c)
+			}
+		case (c == '"' || c == '(') && l.inWord && l.keeps(s, &i):
 		case c == '"' || c == '\'':
 			if end = partner(s, i, own); end < 0 {
+				end = l.listEnd(s, i)
+				l.broken = end >= 0
+			}
+			if end < 0 {
 				l.lone = append(l.lone, l.line)
 				l.endCommand()
 				continue
