@@ -19,20 +19,23 @@ type script struct {
 	launched int             // line of the first mpirun; 0: none
 	fleet    bool            // an mpirun starts ranks on several hosts
 	slots    int             // ranks that it starts on each of them; 0: unknown
-	inSlurm  bool            // a batch script of Slurm, below which mpirun's daemons have the script's environment (plm_slurm of Open MPI)
-	network  networks
-	perftest []perftest
-	runs     []command // docker run
-	job      job
-	breaks   []int // lines of a paste between which settings may be those of different hosts
-	named    []int // lines that name a host
-	depth    int   // of bash -c
-	lone     []int // lines of quotes without a partner
-	rendered bool  // by this program
-	byRank   bool  // a command asks for the rank on its host
-	alone    bool  // the command stands in prose or in a branch, so that it need not agree with others
-	plainly  int   // number of commands that only assign
-	plain    bool  // most commands only assign
+
+	advised   string // the variable of a cure that the text named last
+	advisedAt int    // its line
+	inSlurm   bool   // a batch script of Slurm, below which mpirun's daemons have the script's environment (plm_slurm of Open MPI)
+	network   networks
+	perftest  []perftest
+	runs      []command // docker run
+	job       job
+	breaks    []int // lines of a paste between which settings may be those of different hosts
+	named     []int // lines that name a host
+	depth     int   // of bash -c
+	lone      []int // lines of quotes without a partner
+	rendered  bool  // by this program
+	byRank    bool  // a command asks for the rank on its host
+	alone     bool  // the command stands in prose or in a branch, so that it need not agree with others
+	plainly   int   // number of commands that only assign
+	plain     bool  // most commands only assign
 }
 
 // commands reads exports, launchers and the other commands of a script, or of a paste of several terminals. rules has the tables

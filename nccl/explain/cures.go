@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,8 @@ type sayings struct {
 	noRDMA     *expression // that hosts have no RDMA to lose
 	onlySets   *expression // a part of a sentence that only has another setting
 	whenSet    *expression // a sentence about what was tried
+	couldWork  *expression // words that do not doubt, although they have one that mostly does
+	thanked    *expression // a sentence that says that what was advised before it helps
 	leads      *expression // a line that only leads to the command below it
 	setsDirect *expression // a line that has the setting alone or before a program, of which the line before it may speak
 	helps      *expression // that it helps
@@ -88,6 +91,8 @@ var said = sync.OnceValue(func() sayings {
 		noRDMA:     compile(`(?i)(?:without|\bno|not have|n't have|lacks?|missing|only) (?:an? |any )?(?:ib\b|infiniband|rdma|ethernet|tcp)`),
 		onlySets:   compile("^[ `]*(?:and |export )?[A-Z][A-Z0-9_]+=[`\\w]+[ `]*$"),
 		whenSet:    compile(`(?i)^\s*(?:and |but )?(?:i (?:have )?(?:noticed|found) (?:out )?(?:that )?)?if (?:i |we |you |one )?(?:set|sets|use|ran|run|add|disable)`),
+		couldWork:  compile(`(?i)\bcould (?:work|run)\b(?: (?:well|fine|normally|successfully))`),
+		thanked:    compile(`(?i)\b(?:your|this|that|the|above) (?:method|solution|suggestion|advice|approach|workaround|fix|trick|setting|variable)s? (?:has |have |indeed |really |also )?(?:solve|work|fix|help|resolve|did the trick)|\bthanks?\b.{0,40}\b(?:(?:it|that|this) (?:works|worked|helps|helped|solved|fixed|resolved|did it)|problem (?:is )?solved)`),
 		leads:      compile(`(?i)^(?:so )?(?:you|we|just|please)\b.{0,20}\b(?:set|export|use|add|run|try)\b.{0,40}$`),
 		setsDirect: compile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
 		helps:      compile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|\b(?:no|without|not any) (?:any )?(?:problems?|issues?)\b|可以|解决|成功|正常`),
@@ -96,13 +101,17 @@ var said = sync.OnceValue(func() sayings {
 	}
 })
 
-// cured reports what a cure shows that somebody says helps, and notes one that did not.
+// cured reports what a cure shows that somebody says helps, in that sentence or in a later one that thanks for it, and notes one that did
+// not.
 func (s *script) cured(number int, line string) {
 	tell := said()
 	clauses := strings.FieldsFunc(inNumbers.re().ReplaceAllString(line, "$1·"), func(c rune) bool { return strings.ContainsRune(".,;:!，。", c) })
 	says := func(s string) bool {
+		s = tell.couldWork.ReplaceAllString(s, "works")
 		return tell.helps.MatchString(s) && !tell.helpsNot.MatchString(tell.whenSet.ReplaceAllString(s, ""))
 	}
+	thanked := slices.ContainsFunc(clauses, func(s string) bool { return tell.thanked.MatchString(s) && !tell.helpsNot.MatchString(s) })
+	advised, before := s.advised, s.advisedAt
 	cures := func(setting *expression) bool {
 		i := slices.IndexFunc(clauses, setting.MatchString)
 		if i < 0 || says(clauses[i]) {
@@ -114,7 +123,10 @@ func (s *script) cured(number int, line string) {
 		return i < len(clauses) && says(first+" "+clauses[i])
 	}
 	for i, c := range knownCures() {
-		if !cures(c.set) || c.summary == "RDMA does not work" && tell.noRDMA.MatchString(line) || c.summary == "RDMA does not work" && c.name == "" && !s.rdmaTold {
+		if c.name != "" && c.set.MatchString(line) {
+			s.advised, s.advisedAt = c.name, number
+		}
+		if !cures(c.set) && !(thanked && c.name != "" && c.name == advised && number > before) || c.summary == "RDMA does not work" && tell.noRDMA.MatchString(line) || c.summary == "RDMA does not work" && c.name == "" && !s.rdmaTold {
 			continue
 		}
 		costs := c.costs
@@ -125,7 +137,7 @@ func (s *script) cured(number int, line string) {
 			}
 		}
 		s.helped = append(s.helped, c.name)
-		value, _, _ := strings.Cut(c.set.FindString(line), "\n")
+		value, _, _ := strings.Cut(cmp.Or(c.set.FindString(line), c.name), "\n")
 		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: "The text says that " + strings.Trim(value, "`'\" ") + helps, Costs: costs, Instead: c.instead})
 		return
 	}

@@ -70,6 +70,10 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"CollNet hangs on several nodes:\nmpirun -x NCCL_COLLNET_ENABLE=1 ./a\n", "see first whether it runs without it", ""}, // NVIDIA/nccl-tests/issues/311
 		{"With NCCL_P2P_LEVEL=LOC it works well.\n", "Direct access between GPUs does not work", ""},
 		{"With NCCL_NET_GDR_LEVEL=LOC it works well.\n", "GPUDirect RDMA does not work", ""},
+		{"One can set export NCCL_P2P_DISABLE=1 before the code.\n\nThank you! Your method solves the problem on my machine\n", "The text says that NCCL_P2P_DISABLE helps.", ""}, // huggingface/accelerate/issues/314
+		{"One can set export NCCL_P2P_DISABLE=1 before the code.\n\nYour method does not solve the problem.\n", "", "helps."},
+		{"NCCL hangs with 2.23.4. NCCL_IB_GID_INDEX=7 could work well.\n", "The text says that NCCL_IB_GID_INDEX=7 helps.", ""}, // NVIDIA/nccl/issues/1538
+		{"NCCL hangs with 2.23.4. NCCL_IB_GID_INDEX=7 could help.\n", "", "helps."},
 		{"Setting amd_iommu=off solved the hang of nccl.\n", "The text says that amd_iommu=off helps.", ""}, // NVIDIA/nccl-tests/issues/115
 		{"I disabled ACS, and nccl still hangs.\n", "The job hangs without an error", "helps."},
 		{"[W socket.cpp:663] [c10d] The client socket has failed to connect to [::ffff:255.255.0.0]:29500 (errno: 110 - Connection timed out).\n", "Not the address of a host", ""}, // hiyouga/LlamaFactory/issues/3715
