@@ -28,6 +28,7 @@ The exit code is 1 if there are errors, or if nothing of NCCL was read.`,
 			"  fabricform explain -fabric examples/roce-pair.hcl /etc/nccl.conf\n" +
 			"  NCCL_DEBUG=INFO ./all_reduce_perf 2>&1 | fabricform explain -",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer endAtOnce(cmd.Context())()
 			var f *fabric.Fabric
 			var by fabric.Invocation
 			if path != "" {

@@ -27,6 +27,12 @@ func (a *app) obey(interrupts <-chan os.Signal, cancel func()) {
 	a.leave()
 }
 
+// endAtOnce ends the program at the first interrupt, until stop is called: for commands that change nothing, and that may wait for their
+// input or work on it for long.
+func endAtOnce(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { os.Exit(exitError) })
+}
+
 // How long a second interrupt may take: to ask the hosts, and altogether, even if nobody reads the output.
 const (
 	askPatience   = 1200 * time.Millisecond

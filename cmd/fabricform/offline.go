@@ -96,6 +96,7 @@ func fmtCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := fabricArg(args)
 			if root == "-" {
+				defer endAtOnce(cmd.Context())()
 				return a.formatInput(cmd.InOrStdin(), check, diff)
 			}
 			files := config.Files
