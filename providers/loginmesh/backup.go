@@ -35,7 +35,7 @@ func now(snap *facts.Snapshot, a resource.Atom) string {
 		return ""
 	case what == "key":
 		return is(u.Keys[mesh] != "")
-	case what == "ssh_folder":
+	case what == folder:
 		return is(u.Folder)
 	case what == "made":
 		return is(u.Authorized)
@@ -119,9 +119,9 @@ func put(ctx context.Context, h host.Host, a resource.Atom, value string) error 
 			return err
 		}
 		return nil // another host has made one in a home that both share
-	case what == "ssh_folder" && value == "":
+	case what == folder && value == "":
 		return h.RemoveLoginFolder(*of)
-	case what == "ssh_folder":
+	case what == folder:
 		return h.PutLoginFolder(*of)
 	}
 	return fmt.Errorf("%q: this build cannot change such a value", a)
@@ -241,8 +241,8 @@ func (k restorer) Restore(ctx context.Context, h host.Host, data json.RawMessage
 	var differs []string
 	for _, name := range names {
 		what, _, _ := strings.Cut(resource.Atom(name).Value(), " ")
-		filled := of[name] == "" && (what == "made" || what == "ssh_folder") // what others have put there since keeps it
-		made := of[name] != "" && resource.Atom(name).Kind() == KeyKind      // the record that has it is restored after this
+		filled := of[name] == "" && (what == "made" || what == folder)  // what others have put there since keeps it
+		made := of[name] != "" && resource.Atom(name).Kind() == KeyKind // the record that has it is restored after this
 		if live[name] != of[name] && !filled && !made {
 			differs = append(differs, name+" is not as it was")
 		}

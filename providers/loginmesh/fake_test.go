@@ -178,6 +178,8 @@ type cluster struct {
 	hosts   map[string]*fake
 	records map[string]*resource.Record
 	away    map[string]bool
+
+	backwards bool // the last host undoes first
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -265,7 +267,11 @@ func (c *cluster) apply() {
 	snaps, wanted := c.wanted()
 	kinds := Kinds()
 	slices.Reverse(kinds)
-	for name := range snaps {
+	names := slices.Sorted(maps.Keys(snaps))
+	if c.backwards {
+		slices.Reverse(names)
+	}
+	for _, name := range names {
 		for _, kind := range kinds {
 			for _, a := range slices.Sorted(maps.Keys(c.records[name].Atoms)) {
 				claimed := slices.ContainsFunc(wanted[name], func(r resource.Resource) bool { return r.Addr.Kind == kind.Name && kind.Claims(snaps[name], r.Spec, a) })

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -32,10 +33,20 @@ func gather(ctx context.Context, r host.Reader, snap *facts.Snapshot, wants []Ke
 	for name, of := range part.Of(snap) { // the other kind of this package has read them
 		out[name] = of
 	}
+	owned, err := ownedBy(ctx, r)
+	if err != nil {
+		return err
+	}
 	for user, of := range meshes {
 		u, err := lookUp(ctx, r, user, of)
 		if err != nil {
 			return err
+		}
+		for _, a := range slices.Sorted(maps.Keys(owned)) {
+			owner, _, _ := strings.Cut(a.Thing(), "/")
+			if value := a.Value(); owner == user && (a.Kind() == KeyKind && value == folder || a.Kind() == Kind && value == authorized) {
+				u.Made = append(u.Made, a)
+			}
 		}
 		if before := out[user]; before != nil && u.Keys != nil {
 			maps.Copy(u.Keys, before.Keys)

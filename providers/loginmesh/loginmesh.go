@@ -66,6 +66,8 @@ type User struct {
 	// Authorized is whether authorized_keys exists. Entries has our lines in it, by mesh and host ("train:gpu01").
 	Authorized bool              `json:"authorized,omitempty"`
 	Entries    map[string]string `json:"entries,omitempty"`
+	// Made has the atoms of ~/.ssh and of authorized_keys in the host's records: of each mesh that needs what fabricform made.
+	Made []resource.Atom `json:"made,omitempty"`
 	// Included is whether ssh reads the snippets of configDir.
 	Included bool `json:"included,omitempty"`
 }
@@ -81,6 +83,12 @@ func (u *User) holds(l Login, host string) bool {
 	k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(u.Keys[l.Mesh]))
 	return err == nil && isLoginKey(u.Keys[l.Mesh]) &&
 		k.Verify(proofOf(l.Fabric, l.Mesh, host), &ssh.Signature{Format: ssh.KeyAlgoED25519, Blob: u.Proofs[l.Mesh]}) == nil
+}
+
+// lacks reports whether the mesh is still to be noted as one that needs what fabricform made for another mesh of the user: it goes with
+// the last of them.
+func (u *User) lacks(a resource.Atom) bool {
+	return !slices.Contains(u.Made, a) && slices.ContainsFunc(u.Made, func(o resource.Atom) bool { return o.Kind() == a.Kind() && o.Value() == a.Value() })
 }
 
 // usable returns an error if nothing may be done for this user.
@@ -195,6 +203,12 @@ func setEntry(text, name, line string) string {
 func atomOf(kind string, l Login, value ...string) resource.Atom {
 	return resource.NewAtom(kind, append([]string{l.thing()}, value...)...)
 }
+
+// The folder and the file, of which each mesh that needs them has an atom.
+const (
+	folder     = "ssh_folder"
+	authorized = "made " + host.AuthorizedKeys
+)
 
 // The values that a record has of what has no text.
 const (

@@ -179,7 +179,13 @@ func TestAHostThatIsAwayIsEnteredByTheNextApply(t *testing.T) {
 
 // TestHostsThatShareAHomeHaveOneKey: one host makes it, and enters it once.
 func TestHostsThatShareAHomeHaveOneKey(t *testing.T) {
+	t.Run("a undoes first", func(t *testing.T) { shareAHome(t, false) })
+	t.Run("b undoes first", func(t *testing.T) { shareAHome(t, true) })
+}
+
+func shareAHome(t *testing.T, backwards bool) {
 	c := newCluster(t, "a", "b", "c")
+	c.backwards = backwards
 	c.hosts["b"].homes["ann"] = c.hosts["a"].homes["ann"]
 	// Before there is a key, a host only says that it shares a home. This keeps no host from making a key.
 	d := c.diff(KeyKind)
@@ -224,9 +230,9 @@ func TestHostsThatShareAHomeHaveOneKey(t *testing.T) {
 	}
 	c.f.LoginMeshes = nil
 	c.apply()
-	// Whoever made the folder may come first, when it still has the entries that the other one made: then an empty folder stays.
-	if left := c.hosts["a"].homes["ann"].files; len(left) > 0 {
-		t.Errorf("left: %v", left)
+	// b made the folder, and leaves it while it has the entries that a made: if b undoes first, an empty folder stays.
+	if left := c.hosts["a"].homes["ann"].files; len(left) > 0 || (left != nil) != backwards {
+		t.Errorf("left: %#v", left)
 	}
 }
 
@@ -824,6 +830,55 @@ func TestAnotherUserOfAMesh(t *testing.T) {
 		for a := range c.records[name].Atoms {
 			if !strings.HasPrefix(a.Thing(), "bob/") {
 				t.Errorf("%s still owns %s", name, a)
+			}
+		}
+	}
+}
+
+// TestTwoMeshesOfOneUserLeaveNothing: the first one made ~/.ssh and authorized_keys, which the second one also needs. They go with the last
+// mesh, also if a mesh got another name meanwhile. What was there before the first mesh stays.
+func TestTwoMeshesOfOneUserLeaveNothing(t *testing.T) {
+	for _, names := range [][]string{{"train", "eval"}, {"eval", "train"}} {
+		for _, at := range []string{"both at once", "the first one first", "the second one first", "another name"} {
+			for _, before := range []map[string]host.LoginFile{nil, {}, {host.AuthorizedKeys: {Perm: 0o600}}} {
+				c := newCluster(t, "a", "b")
+				c.hosts["a"].homes["ann"].files = maps.Clone(before)
+				first, second := c.f.LoginMeshes[0], *c.f.LoginMeshes[0]
+				first.Name, second.Name = names[0], names[1]
+				c.apply()
+				switch at {
+				case "another name":
+					c.f.LoginMeshes = []*fabric.LoginMesh{&second}
+				default:
+					c.f.LoginMeshes = []*fabric.LoginMesh{first, &second}
+				}
+				c.apply()
+				for name, h := range c.hosts {
+					entered := entriesOf(string(h.homes["ann"].files[host.AuthorizedKeys].Text))
+					if len(entered) != len(c.f.LoginMeshes) {
+						t.Errorf("%s: %s has %v", at, name, entered)
+					}
+				}
+				switch at {
+				case "the first one first":
+					c.f.LoginMeshes = []*fabric.LoginMesh{&second}
+					c.apply()
+				case "the second one first":
+					c.f.LoginMeshes = []*fabric.LoginMesh{first}
+					c.apply()
+				}
+				c.f.LoginMeshes = nil
+				c.apply()
+				for name, h := range c.hosts {
+					want := before
+					if name != "a" {
+						want = nil
+					}
+					left := h.homes["ann"].files
+					if (left == nil) != (want == nil) || len(left) != len(want) || len(c.records[name].Atoms) > 0 || len(h.files) != 1 {
+						t.Errorf("%s, %s, then %s: left on %s of %v: %v, %v", at, names[0], names[1], name, want, left, c.records[name].Atoms)
+					}
+				}
 			}
 		}
 	}

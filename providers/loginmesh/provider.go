@@ -30,7 +30,7 @@ type keys struct{}
 // KeyStatus is the key that was found.
 type KeyStatus struct {
 	Public string // "" if there is none
-	Folder bool   // ~/.ssh exists
+	Folder bool   // ~/.ssh exists, and no record says that it was made for another mesh alone
 }
 
 // Absent reports whether the key is missing.
@@ -61,7 +61,7 @@ func (keys) Observe(snap *facts.Snapshot, want KeySpec) (*KeyStatus, error) {
 	if err := u.usable(want.Login); err != nil {
 		return nil, err
 	}
-	got := &KeyStatus{Public: u.Keys[want.Mesh], Folder: u.Folder}
+	got := &KeyStatus{Public: u.Keys[want.Mesh], Folder: u.Folder && !u.lacks(atomOf(KeyKind, want.Login, folder))}
 	if got.Public == "" {
 		return got, u.checkAllowed(want.Login)
 	}
@@ -79,7 +79,7 @@ func (keys) Diff(want KeySpec, got *KeyStatus) (out []resource.Change) {
 		out = append(out, c)
 	}
 	if !got.Folder {
-		add("ssh_folder", exists)
+		add(folder, exists)
 	}
 	add("key", made)
 	return out
@@ -146,7 +146,7 @@ type entries struct{}
 
 // Status is what was found of a mesh.
 type Status struct {
-	Authorized bool              // authorized_keys exists
+	Authorized bool              // authorized_keys exists, and no record says that it was made for another mesh alone
 	Entries    map[string]string // our lines, by host
 	Snippet    *facts.File
 	Known      *facts.File
@@ -190,7 +190,7 @@ func (entries) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 			fmt.Errorf("login_mesh %s: %s/ssh_config does not include %s/*.conf for all hosts, or there is no OpenSSH client: "+
 				"install it, or add the line \"Include %[3]s/*.conf\" at the beginning", want.Mesh, sshDir, configDir)
 	}
-	got := &Status{Authorized: u.Authorized, Entries: map[string]string{}}
+	got := &Status{Authorized: u.Authorized && !u.lacks(atomOf(Kind, want.Login, authorized)), Entries: map[string]string{}}
 	for name, line := range u.Entries {
 		if host, is := strings.CutPrefix(name, want.Mesh+":"); is {
 			got.Entries[host] = line
@@ -231,7 +231,7 @@ func (entries) Diff(want Spec, got *Status) (out []resource.Change) {
 		return nil
 	}
 	if len(want.Entries) > 0 && !got.Authorized {
-		add("", exists, "", "made", host.AuthorizedKeys)
+		add("", exists, "", authorized)
 	}
 	for _, e := range want.Entries {
 		from := ""
