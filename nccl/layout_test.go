@@ -84,6 +84,27 @@ func TestCablesOfDifferentPrefixLengthsAreToldApart(t *testing.T) {
 	}
 }
 
+// TestIPv6CablesNeedAPrefixOf64BitsEach: NCCL compares no more and no fewer bits, whatever NCCL_IB_SUBNET_PREFIX_LEN is.
+func TestIPv6CablesNeedAPrefixOf64BitsEach(t *testing.T) {
+	a, snap := machine("a", "eth0 fd00::1/126", "eth1 fd00:0:0:1::1/64")
+	b, _ := machine("bb", "eth0 fd00::2/126")
+	c, _ := machine("ccc", "eth0 fd00:0:0:1::2/64")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	f.NCCL.Env = map[string]string{"NCCL_IB_ADDR_FAMILY": "AF_INET6"}
+	for _, n := range []*fabric.NIC{a.NICs[0], b.NICs[0]} { // of the other family: NCCL does not look at them
+		n.Addresses = append(n.Addresses, netip.MustParsePrefix("10.0.0.1/30"))
+	}
+	env, _ := Derive(f, a, snap)
+	if bits, problem := prefixLength(f); bits != 0 || problem != "" || strings.Contains(said(env), "PREFIX_LEN") || !strings.Contains(said(env), "SUBNET_AWARE_ROUTING=1") {
+		t.Error(bits, problem, said(env))
+	}
+	a.NICs[1].Addresses, c.NICs[0].Addresses = []netip.Prefix{netip.MustParsePrefix("fd00::5/126")}, []netip.Prefix{netip.MustParsePrefix("fd00::6/126")}
+	const want = "link ab and link ac are both in fd00::/64: NCCL compares the first 64 bits of IPv6 addresses, so use a /64 for each"
+	if _, problem := prefixLength(f); problem != want {
+		t.Error(problem)
+	}
+}
+
 func TestBothFunctionsOfAPortAreMerged(t *testing.T) {
 	a, snap := machine("a", "eth0 10.0.0.0/31", "eth1 10.0.1.0/31")
 	b, _ := machine("bb", "eth0 10.0.0.1/31", "eth1 10.0.1.1/31")
@@ -212,6 +233,23 @@ func TestTheBootstrapInterfaceMustRun(t *testing.T) {
 			if _, problems := Derive(f, a, AfterApply(a, snap)); len(problems) > 0 {
 				t.Errorf("%s, after apply: %q", name, problems)
 			}
+		}
+	}
+}
+
+// TestTheBootstrapInterfaceHasAnAddressOfNCCLsFamily: NCCL leaves out the others, and then finds no interface.
+func TestTheBootstrapInterfaceHasAnAddressOfNCCLsFamily(t *testing.T) {
+	for family, wrong := range map[string]string{"": "", "inet6": "", "AF_INET": "", "AF_INET6": "has only a link-local address of NCCL_SOCKET_FAMILY = AF_INET6"} {
+		a, snap := machine("a", "eth0 10.0.0.1/30")
+		snap.Addrs = append(snap.Addrs, host.Addr{Index: 2, Prefix: netip.MustParsePrefix("fe80::1/64")})
+		f := &fabric.Fabric{Hosts: []*fabric.Host{a}, Links: []*fabric.Link{cable("l", "", "a.rail0", "bb.rail0")}}
+		f.NCCL.Env = map[string]string{"NCCL_SOCKET_FAMILY": family}
+		if _, problems := Derive(f, a, snap); (len(problems) > 0) != (wrong != "") || wrong != "" && !strings.Contains(problems[0].Text, wrong) {
+			t.Errorf("%s: %q", family, problems)
+		}
+		snap.Addrs = snap.Addrs[:2] // without fe80
+		if _, problems := Derive(f, a, snap); wrong != "" && (len(problems) != 1 || !strings.Contains(problems[0].Text, "has no address of NCCL_SOCKET_FAMILY = AF_INET6: NCCL will not start")) {
+			t.Errorf("%s without fe80: %q", family, problems)
 		}
 	}
 }

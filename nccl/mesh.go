@@ -99,14 +99,16 @@ func segments(f *fabric.Fabric) (out []segment) {
 	return out
 }
 
-// prefixLength returns one prefix length that distinguishes the IPv4 subnets of all cables and networks; 0: no IPv4.
+// prefixLength returns one prefix length that distinguishes the IPv4 subnets of all cables and networks; 0: no IPv4. Of IPv6 addresses,
+// NCCL compares the first 64 bits (gidSameSubnet in src/transport/net_ib/connect.cc, 2.30.7).
 func prefixLength(f *fabric.Fabric) (bits int, problem string) {
 	each := func(do func(s segment, p netip.Prefix)) {
 		for _, s := range segments(f) {
 			for _, r := range s.nics {
 				if n := f.NIC(r); n != nil {
+					of, _ := selection(f, f.Host(r.Host), n, env.Version{})
 					for _, p := range n.Addresses {
-						if p.Addr().Is4() {
+						if p.Addr().Is6() == of.IPv6 {
 							do(s, p)
 						}
 					}
@@ -115,16 +117,19 @@ func prefixLength(f *fabric.Fabric) (bits int, problem string) {
 		}
 	}
 	each(func(_ segment, p netip.Prefix) {
-		if bits == 0 || p.Bits() < bits {
+		if p.Addr().Is4() && (bits == 0 || p.Bits() < bits) {
 			bits = p.Bits()
 		}
 	})
 	seen := map[netip.Prefix]string{} // subnet -> segment
 	each(func(s segment, p netip.Prefix) {
-		p = netip.PrefixFrom(p.Addr(), bits).Masked()
+		length, rule := bits, "one prefix length for all subnets, so use subnets of the same length, or subnets that differ in their first bits"
+		if p.Addr().Is6() {
+			length, rule = 64, "the first 64 bits of IPv6 addresses, so use a /64 for each"
+		}
+		p = netip.PrefixFrom(p.Addr(), length).Masked()
 		if other, ok := seen[p]; ok && other != s.name && problem == "" {
-			problem = fmt.Sprintf("%s and %s are both in %s: NCCL compares one prefix length for all subnets, so use subnets of the "+
-				"same length, or subnets that differ in their first bits", other, s.name, p)
+			problem = fmt.Sprintf("%s and %s are both in %s: NCCL compares %s", other, s.name, p, rule)
 		}
 		seen[p] = s.name
 	})

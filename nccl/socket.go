@@ -16,13 +16,14 @@ import (
 // with direct cables have no such NIC; they use the interface with the management address.
 func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setting, []string) {
 	const name = "NCCL_SOCKET_IFNAME"
+	family := f.Secrets.Value(f.NCCLOf(h).Env["NCCL_SOCKET_FAMILY"])
 	if declared := string(f.NCCLOf(h).SocketIfname); declared != "" {
 		if n := h.NIC(declared); n != nil {
 			if l := Netdev(snap, n); l != nil {
 				declared = l.Name
 			}
 		}
-		return Setting{name, "=" + declared, "declared as socket_ifname; = is an exact match"}, usable(snap, declared)
+		return Setting{name, "=" + declared, "declared as socket_ifname; = is an exact match"}, usable(snap, declared, family)
 	}
 	var unreached []string
 	first := ""
@@ -34,7 +35,7 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 		missing := beyond(f, n)
 		if len(missing) == 0 {
 			return Setting{name, "=" + l.Name, "the first training NIC with an address (" + n.Name +
-				"); = is an exact match"}, usable(snap, l.Name)
+				"); = is an exact match"}, usable(snap, l.Name, family)
 		}
 		if first == "" {
 			first, unreached = l.Name, missing
@@ -54,16 +55,21 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 
 // usable reports why NCCL cannot bootstrap over an interface. NCCL does not start unless the interface exists and has an
 // address, and from 2.28.3 on is running (ncclOsFindInterfaces in src/os/linux.cc, 2.30.7). A link-local IPv6 address is
-// enough for NCCL to start, but not for other hosts to connect.
-func usable(snap *facts.Snapshot, netdev string) []string {
+// enough for NCCL to start, but not for other hosts to connect. family is NCCL_SOCKET_FAMILY, which can leave out the addresses of one
+// family (ncclEnvSocketFamily in src/misc/socket.cc).
+func usable(snap *facts.Snapshot, netdev, family string) []string {
 	i := slices.IndexFunc(snap.Links, func(l host.Link) bool { return l.Name == netdev })
 	if i < 0 {
 		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, but this host has no such interface: NCCL will not start", netdev)}
 	}
-	l, local, global := snap.Links[i], false, false
+	l, local, global, of := snap.Links[i], false, false, ""
+	if family == "AF_INET" || family == "AF_INET6" {
+		of = " of NCCL_SOCKET_FAMILY = " + family
+	}
 	for _, a := range snap.Addrs {
-		if a.Index == l.Index {
-			local, global = local || a.Prefix.Addr().Is6(), global || !a.Prefix.Addr().IsLinkLocalUnicast()
+		six := a.Prefix.Addr().Is6()
+		if a.Index == l.Index && (of == "" || six == (family == "AF_INET6")) {
+			local, global = local || six, global || !a.Prefix.Addr().IsLinkLocalUnicast()
 		}
 	}
 	switch {
@@ -73,10 +79,10 @@ func usable(snap *facts.Snapshot, netdev string) []string {
 		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has no carrier: NCCL 2.28.3 and later do not start, and earlier "+
 			"versions cannot connect", netdev)}
 	case !global && local:
-		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has only a link-local address: NCCL starts, but other hosts cannot "+
-			"connect to it", netdev)}
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has only a link-local address%s: NCCL starts, but other hosts cannot "+
+			"connect to it", netdev, of)}
 	case !global:
-		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has no address: NCCL will not start", netdev)}
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has no address%s: NCCL will not start", netdev, of)}
 	}
 	return nil
 }
