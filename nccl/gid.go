@@ -31,7 +31,7 @@ func narrow(f *fabric.Fabric, ports []Port) {
 		return
 	}
 	for _, r := range []netip.Prefix{around(fabricAddresses(f, free[0].Select.IPv6)), around(portAddresses(free))} {
-		fits := r.IsValid() && r.Bits() > 0 && !free[0].ranged
+		fits := r.IsValid() && !free[0].ranged
 		for _, p := range free {
 			s := p.Select
 			s.Range = r

@@ -84,6 +84,35 @@ func TestCablesOfDifferentPrefixLengthsAreToldApart(t *testing.T) {
 	}
 }
 
+// TestAHostAtTheEndOfAChainIsTold: of three hosts with two cables, those at the ends have one neighbour each.
+func TestAHostAtTheEndOfAChainIsTold(t *testing.T) {
+	a, _ := machine("a", "eth0 10.0.0.1/30", "eth1 10.0.0.5/30")
+	b, snap := machine("bb", "eth0 10.0.0.2/30")
+	c, _ := machine("ccc", "eth0 10.0.0.6/30")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	if _, problems := Derive(f, b, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "no cable connects bb and ccc") {
+		t.Errorf("%q", problems)
+	}
+	other := cable("ce", "", "ccc.rail1", "eeeee.rail0")
+	other.Role = "storage"
+	f.Links = append(f.Links, other)
+	if _, problems := Derive(f, b, snap); len(problems) != 1 {
+		t.Errorf("a storage cable carries no collectives: %q", problems)
+	}
+	f.Networks = []*fabric.Network{{Name: "switch", Role: "storage", Members: []fabric.NICRef{{Host: "bb", NIC: "rail1"}, {Host: "ccc", NIC: "rail1"}}}}
+	if _, problems := Derive(f, b, snap); len(problems) != 1 {
+		t.Errorf("a storage network carries no collectives: %q", problems)
+	}
+	f.Networks[0].Role = "training"
+	if _, problems := Derive(f, b, snap); len(problems) != 0 {
+		t.Errorf("with a switch: %q", problems)
+	}
+	f.Networks, f.Links = nil, []*fabric.Link{f.Links[0], cable("cd", "", "ccc.rail0", "dddd.rail0")} // two pairs
+	if _, problems := Derive(f, b, snap); len(problems) != 0 {
+		t.Errorf("two pairs: %q", problems)
+	}
+}
+
 // TestIPv6CablesNeedAPrefixOf64BitsEach: NCCL compares no more and no fewer bits, whatever NCCL_IB_SUBNET_PREFIX_LEN is.
 func TestIPv6CablesNeedAPrefixOf64BitsEach(t *testing.T) {
 	a, snap := machine("a", "eth0 fd00::1/126", "eth1 fd00:0:0:1::1/64")
@@ -113,6 +142,13 @@ func TestBothFunctionsOfAPortAreMerged(t *testing.T) {
 	if got := said(env); got != "IB_HCA==mlx5_0,mlx5_1 SOCKET_IFNAME==eth0 NET_FORCE_MERGE=mlx5_0,mlx5_1 CROSS_NIC=0" || len(problems) > 0 {
 		t.Fatalf("%s %q", got, problems)
 	}
+	f.Links[1].PortGroup = ""
+	f.Links[0].Endpoints[1].NIC = "rail1" // of the other host, whatever it is called
+	f.Links[1].Endpoints[1].NIC = "rail0"
+	b.NICs[0].Netdev, b.NICs[1].Netdev = "eth1", "eth0"
+	if env, _ := Derive(f, a, snap); strings.Contains(said(env), "FORCE_MERGE") {
+		t.Errorf("merged by the name of another host's NIC: %s", said(env))
+	}
 	a.NICs, f.Links = a.NICs[:1], f.Links[:1]
 	if got := Findings(f, a, snap); len(got) != 1 || !strings.Contains(got[0], "its other half, eth1") {
 		t.Fatalf("%q", got)
@@ -133,6 +169,11 @@ func TestRailsStayApart(t *testing.T) {
 	if got := said(env); got != "IB_HCA==mlx5_0,mlx5_1 SOCKET_IFNAME==eth0 CROSS_NIC=0" {
 		t.Fatal(got)
 	}
+	f.Networks[1].Role = "storage"
+	if env, _ := Derive(f, a, snap); said(env) != "IB_HCA==mlx5_0 SOCKET_IFNAME==eth0" {
+		t.Error(said(env))
+	}
+	f.Networks[1].Role = "training"
 	snap.RDMA[1].GIDs = nil
 	snap.RDMA = append(snap.RDMA, facts.RDMADevice{Name: "mlx5_0", Port: 2, State: "DOWN"})
 	env, problems := Derive(f, a, snap)
@@ -349,6 +390,10 @@ func TestARailOfOneHostAloneIsNamed(t *testing.T) {
 	a.Policy, a.Routes = nil, []*fabric.MainRoute{{NIC: a.NICs[1].Ref(), Route: fabric.Route{To: netip.MustParsePrefix("10.0.0.0/24")}}}
 	if _, problems := Derive(f, a, snap); len(problems) != 0 {
 		t.Errorf("with a route of the main table: %q", problems)
+	}
+	a.Routes[0].NIC = a.NICs[0].Ref() // the other NIC gets nowhere by it
+	if _, problems := Derive(f, a, snap); len(problems) != 1 {
+		t.Errorf("with a route of another NIC: %q", problems)
 	}
 	a.Routes = nil
 	f.NCCL.HCA = []fabric.NICRef{a.NICs[0].Ref(), f.Hosts[1].NICs[0].Ref()}

@@ -20,10 +20,6 @@ func directMesh(f *fabric.Fabric, h *fabric.Host, at env.Version) (out Env, prob
 		problems = append(problems, fmt.Sprintf("direct cables to several hosts need NCCL %s or later, which can choose the NIC by the "+
 			"peer's subnet; this host has %s", routesBySubnet(), at))
 	}
-	for _, peer := range uncabled(f, h.Name) {
-		problems = append(problems, fmt.Sprintf("no cable connects %s and %s: any two hosts can become neighbours in NCCL's rings and "+
-			"trees, and RDMA cannot be forwarded by a third host", h.Name, peer))
-	}
 	out, wrong := bySubnet(f, "each NIC is cabled to a different neighbour")
 	return out, append(problems, wrong...)
 }
@@ -60,7 +56,22 @@ func bySubnet(f *fabric.Fabric, why string) (out Env, problems []string) {
 	return out, nil
 }
 
-// uncabled returns the hosts with training cables that have no cable to this host.
+// apart returns a problem for each host with training cables that RDMA packets of this host cannot get to, if this host or a neighbour of it
+// is cabled to several hosts. Other cables are pairs of hosts for jobs of their own.
+func apart(f *fabric.Fabric, h *fabric.Host) (problems []string) {
+	near := cablesOf(f, h)
+	several := func(o *fabric.Host) bool { return (o == h || near[o.Name] > 0) && len(cablesOf(f, o)) > 1 }
+	if !slices.ContainsFunc(f.Hosts, several) {
+		return nil
+	}
+	for _, peer := range uncabled(f, h.Name) {
+		problems = append(problems, fmt.Sprintf("no cable connects %s and %s: any two hosts can become neighbours in NCCL's rings and "+
+			"trees, and RDMA cannot be forwarded by a third host", h.Name, peer))
+	}
+	return problems
+}
+
+// uncabled returns the hosts with training cables that have no cable to this host, and no training network in common with it.
 func uncabled(f *fabric.Fabric, host string) []string {
 	joined := map[string]bool{host: true}
 	all := map[string]bool{}
@@ -71,8 +82,12 @@ func uncabled(f *fabric.Fabric, host string) []string {
 		for _, end := range l.Endpoints {
 			all[end.Host] = true
 		}
-		if peer := neighbour(l, host); peer != "" {
-			joined[peer] = true
+	}
+	for _, s := range segments(f) {
+		if slices.ContainsFunc(s.nics, func(r fabric.NICRef) bool { return r.Host == host }) {
+			for _, r := range s.nics {
+				joined[r.Host] = true
+			}
 		}
 	}
 	maps.DeleteFunc(all, func(host string, _ bool) bool { return joined[host] })

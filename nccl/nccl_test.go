@@ -111,8 +111,10 @@ func TestDeriveUsesSocketsWithoutAnActiveDevice(t *testing.T) {
 		t.Fatalf("%+v", env)
 	}
 	f.NCCL.Transport = "ib"
-	if _, problems := Derive(f, h, snapshot("DOWN")); len(problems) != 2 {
-		t.Fatalf("%q", problems)
+	for _, state := range []string{"DOWN", "INIT", "ARMED"} { // NCCL takes active ports alone
+		if _, problems := Derive(f, h, snapshot(state)); len(problems) != 2 {
+			t.Errorf("%s: %q", state, problems)
+		}
 	}
 }
 
@@ -153,6 +155,9 @@ func TestRangesAreParsedAsNCCLDoes(t *testing.T) {
 		}
 	}
 	if got := parseRange("fd00::/8", true); got.String() != "fd00::/8" {
+		t.Error(got)
+	}
+	if got := parseRange("fe80::1%eth0/64", true); got.IsValid() { // inet_pton knows no zones
 		t.Error(got)
 	}
 }

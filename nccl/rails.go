@@ -26,6 +26,7 @@ func layout(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (out
 		out, problems = merged(f, h, ports, at)
 		problems = append(problems, unmet...)
 	}
+	problems = append(problems, apart(f, h)...)
 	if why := OneRail(f, h); why != "" {
 		out = append(out, Setting{"NCCL_CROSS_NIC", "0", why})
 	}

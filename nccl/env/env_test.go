@@ -237,3 +237,12 @@ func FuzzVersion(f *testing.F) {
 		}
 	})
 }
+
+// TestNearestNamesOneErrorInTwoLetters: a short name is not like another one that shares a letter with it.
+func TestNearestNamesOneErrorInTwoLetters(t *testing.T) {
+	for name, want := range map[string]string{"abcd": "abxy", "bacd": "", "abyx": "abxy", "ABXY": "abxy", "abx": "abxy", "ax": "", "": ""} {
+		if got := Nearest(name, []string{"abxy"}); got != want {
+			t.Errorf("%q is near %q, want %q", name, got, want)
+		}
+	}
+}

@@ -34,6 +34,24 @@ func TestTorchAndUCXUseNCCLsInterface(t *testing.T) {
 	}
 }
 
+// TestUCXGetsTheDeviceThatChoosesNCCLsGID: UCX has no range of addresses, so that it could take another GID.
+func TestUCXGetsTheDeviceThatChoosesNCCLsGID(t *testing.T) {
+	h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{{Name: "r", Host: "a", Netdev: "ens1"}}}
+	f := &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}
+	f.NCCL.HCA = []fabric.NICRef{h.NICs[0].Ref()}
+	snap := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "ens1", Up: true}},
+		RDMA: []facts.RDMADevice{{Name: "mlx5_0", Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: "ens1", GIDs: []facts.GID{{Index: 1, Addr: netip.MustParseAddr("::ffff:10.0.0.1"), Version: 2, Netdev: "ens1"}}}}}
+	for ranged, want := range map[string]string{"": "mlx5_0:1", "10.0.0.0/24": ""} {
+		f.NCCL.Env = map[string]string{}
+		if ranged != "" {
+			f.NCCL.Env["NCCL_IB_ADDR_RANGE"] = ranged
+		}
+		if got := NewHost(f, h, snap, AddressOwners(f, nil)); len(got.NICs) != 1 || got.NICs[0].UCX != want {
+			t.Errorf("range %q: %+v", ranged, got.NICs)
+		}
+	}
+}
+
 // A launcher of the whole job gives each host its own interface.
 func TestLaunchersNameTheInterfacesOfTorchAndUCX(t *testing.T) {
 	common, rest := hostile().common()

@@ -185,7 +185,8 @@ func TestKubernetesRefusesImpossiblePods(t *testing.T) {
 		return Host{Name: name, Hostname: hostname, Address: name, RDMA: true, GPUs: 1, NICs: nics}
 	}
 	route := fabric.Route{To: netip.MustParsePrefix("10.9.0.0/16"), Via: netip.MustParseAddr("10.1.0.9")}
-	onLink, other := route, route
+	onLink, other, metric, all := route, route, route, route
+	metric.Metric, all.To = 7, netip.MustParsePrefix("0.0.0.0/0")
 	onLink.OnLink, other.Src = true, netip.MustParseAddr("10.2.0.1")
 	own := []netip.Prefix{netip.MustParsePrefix("10.1.0.1/24")}
 	long := strings.Repeat("x", 62)
@@ -207,6 +208,8 @@ func TestKubernetesRefusesImpossiblePods(t *testing.T) {
 		"host a: NIC r cannot move into a pod: its policy_route p would be missing":                  {"kubernetes-multus", []Host{host("a", "a", NIC{Name: "r", Netdev: "x", Policy: "p"})}},
 		"host a: NIC r cannot move into a pod: its route to 10.9.0.0/16 would be missing":            {"kubernetes-multus", []Host{host("a", "a", NIC{Name: "r", Netdev: "x", Addresses: own, Routes: []fabric.Route{route, onLink}})}},
 		"host b: NIC r cannot move into a pod: its route to 10.9.0.0/16 would be missing in a pod,":  {"kubernetes-multus", []Host{host("b", "a", NIC{Name: "r", Netdev: "x", Addresses: own, Routes: []fabric.Route{other}})}},
+		"host c: NIC r cannot move into a pod: its route to 10.9.0.0/16 would be missing in a pod,":  {"kubernetes-multus", []Host{host("c", "a", NIC{Name: "r", Netdev: "x", Addresses: own, Routes: []fabric.Route{metric}})}},
+		"host d: NIC r cannot move into a pod: its route to 0.0.0.0/0 would be missing in a pod,":    {"kubernetes-multus", []Host{host("d", "a", NIC{Name: "r", Netdev: "x", Addresses: own, Routes: []fabric.Route{all}})}},
 	} {
 		if _, err := Render(c.format, Job{Fabric: "f", Hosts: c.hosts}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -33,9 +33,12 @@ func gather(ctx context.Context, r host.Reader, snap *facts.Snapshot, wants []Ke
 	for name, of := range part.Of(snap) { // the other kind of this package has read them
 		out[name] = of
 	}
-	owned, err := ownedBy(ctx, r)
-	if err != nil {
-		return err
+	var owned map[resource.Atom]bool
+	if len(wants) > 0 { // what is undone is not noted
+		var err error
+		if owned, err = ownedBy(ctx, r); err != nil {
+			return err
+		}
 	}
 	for user, of := range meshes {
 		u, err := lookUp(ctx, r, user, of)
@@ -51,6 +54,9 @@ func gather(ctx context.Context, r host.Reader, snap *facts.Snapshot, wants []Ke
 		if before := out[user]; before != nil && u.Keys != nil {
 			maps.Copy(u.Keys, before.Keys)
 			maps.Copy(u.Proofs, before.Proofs)
+			if len(wants) == 0 {
+				u.Made = before.Made
+			}
 		}
 		out[user] = u
 	}

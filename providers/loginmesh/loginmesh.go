@@ -88,7 +88,7 @@ func (u *User) holds(l Login, host string) bool {
 // lacks reports whether the mesh is still to be noted as one that needs what fabricform made for another mesh of the user: it goes with
 // the last of them.
 func (u *User) lacks(a resource.Atom) bool {
-	return !slices.Contains(u.Made, a) && slices.ContainsFunc(u.Made, func(o resource.Atom) bool { return o.Kind() == a.Kind() && o.Value() == a.Value() })
+	return !slices.Contains(u.Made, a) && slices.ContainsFunc(u.Made, func(o resource.Atom) bool { return o.Kind() == a.Kind() })
 }
 
 // usable returns an error if nothing may be done for this user.

@@ -3,6 +3,7 @@ package loginmesh
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
 	"net/netip"
 	"slices"
@@ -373,6 +374,61 @@ func TestAHostThatOnlySaysThatItSharesAHomeKeepsNothing(t *testing.T) {
 	b.Home, b.Keys = a.Home, a.Keys // b lies
 	if kept := Joined(c.f, c.f.Hosts[0], snaps); len(kept) > 0 {
 		t.Errorf("a keeps %v", kept)
+	}
+}
+
+// TestAHomeWithoutAnIDIsNotShared: whatever else two hosts have in common.
+func TestAHomeWithoutAnIDIsNotShared(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	c.hosts["b"].homes["ann"] = c.hosts["a"].homes["ann"]
+	c.hosts["a"].homes["ann"].id = ""
+	if err := errors.Join(c.hosts["a"].PutLoginFolder(host.Account{Name: "ann"}), makeKey(c.hosts["a"], host.Account{Name: "ann"}, "train", "")); err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(c.diff(Kind)["a"].Notes, "\n"); strings.Contains(notes, "share the home") {
+		t.Error(notes)
+	}
+}
+
+// TestAKeyThatOthersMayReadIsRefused: it may be known to them.
+func TestAKeyThatOthersMayReadIsRefused(t *testing.T) {
+	for _, perm := range []fs.FileMode{0o640, 0o604} {
+		c := newCluster(t, "a", "b")
+		c.apply()
+		files := c.hosts["a"].homes["ann"].files
+		key := files["fabricform_train"]
+		key.Perm = perm
+		files["fabricform_train"] = key
+		kind, _ := Kinds().Lookup(KeyKind)
+		snaps, wanted := c.wanted()
+		if _, err := kind.Plan(snaps["a"], wanted["a"][0].Spec); err == nil || !strings.Contains(err.Error(), "fabricform_train is readable by others") {
+			t.Errorf("%04o: %v", perm, err)
+		}
+	}
+}
+
+// TestASectionThatSomebodyChangedIsNotKept: that of a host which is away stays as it is, unless it is not ours any more.
+func TestASectionThatSomebodyChangedIsNotKept(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	c.apply()
+	snippet, known := train.files()
+	c.away["b"] = true
+	was := c.hosts["a"].files[snippet].Text
+	c.apply()
+	if now := c.hosts["a"].files[snippet].Text; now != was {
+		t.Errorf("b is away: %s", now)
+	}
+	for path, add := range map[string]string{snippet: "    ProxyCommand /bin/theirs\n", known: "10.0.0.2 " + hostKey("theirs") + "\n"} {
+		f := c.hosts["a"].files[path]
+		at := strings.Index(f.Text, sectionMark+"c\n")
+		f.Text = f.Text[:at] + add + f.Text[at:]
+		c.hosts["a"].files[path] = f
+	}
+	c.apply()
+	for _, path := range []string{snippet, known} {
+		if text := c.hosts["a"].files[path].Text; strings.Contains(text, sectionMark+"b\n") || !strings.Contains(text, sectionMark+"c\n") || strings.Contains(text, "/bin/theirs") || strings.Contains(text, hostKey("theirs")) {
+			t.Error(text)
+		}
 	}
 }
 
@@ -880,6 +936,26 @@ func TestTwoMeshesOfOneUserLeaveNothing(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestWhatAnotherUserHasIsNotOurs: a mesh made ~/.ssh for one user, and the next one is for a user who has such a folder.
+func TestWhatAnotherUserHasIsNotOurs(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	c.apply()
+	second := *c.f.LoginMeshes[0]
+	second.Name, second.User = "eval", "bob"
+	c.f.LoginMeshes = append(c.f.LoginMeshes, &second)
+	for _, h := range c.hosts {
+		h.homes["bob"] = &home{id: h.name + " bob", files: map[string]host.LoginFile{host.AuthorizedKeys: {Perm: 0o600}}}
+	}
+	c.apply()
+	c.f.LoginMeshes = nil
+	c.apply()
+	for name, h := range c.hosts {
+		if _, kept := h.homes["bob"].files[host.AuthorizedKeys]; !kept || len(h.homes["bob"].files) != 1 || h.homes["ann"].files != nil {
+			t.Errorf("%s: %v %v", name, h.homes["bob"], h.homes["ann"])
 		}
 	}
 }
