@@ -144,6 +144,17 @@ func TestAMeshOfFourHosts(t *testing.T) {
 	apply()
 	each("a b c d")
 
+	// a second mesh of the user needs what the first one made, which goes with the last of them
+	both, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := both.WriteString("login_mesh \"eval\" {\n  hosts = [host.a, host.c]\n  user  = \"tutu\"\n}\n"); errors.Join(err, both.Close()) != nil {
+		t.Fatal(err)
+	}
+	apply()
+	each("a b c d")
+	run(0, nil, "plan", "-detailed-exitcode")
 	run(0, nil, "destroy", "-auto-approve")
 	if after := files(); after != before {
 		t.Errorf("destroyed:\n%s\nbefore:\n%s", after, before)
