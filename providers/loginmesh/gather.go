@@ -189,6 +189,9 @@ func includes(config string) bool {
 		switch strings.ToLower(f[0]) {
 		case "include":
 			for _, pattern := range f[1:] {
+				if !path.IsAbs(pattern) { // in the folder of the system's file (ssh_config(5))
+					pattern = sshDir + "/" + pattern
+				}
 				if ok, err := path.Match(pattern, configDir+"/00-fabricform-a.conf"); ok && err == nil {
 					return true
 				}

@@ -626,6 +626,12 @@ func TestWhoMayHaveAMesh(t *testing.T) {
 		}, "is not an ed25519 key"},
 		"no ssh":      {func(c *cluster) { delete(c.hosts["a"].files, sshDir+"/ssh_config") }, "does not include"},
 		"not for all": {func(c *cluster) { c.hosts["a"].files[sshDir+"/ssh_config"] = facts.File{Text: "Host x\n" + included} }, "does not include"},
+		"from the folder of the file": {func(c *cluster) {
+			c.hosts["a"].files[sshDir+"/ssh_config"] = facts.File{Text: "Include other.d/*.conf \"ssh_config.d/*.conf\"\n"}
+		}, ""},
+		"from another folder": {func(c *cluster) {
+			c.hosts["a"].files[sshDir+"/ssh_config"] = facts.File{Text: "Include ~/ssh_config.d/*.conf\n"}
+		}, "does not include"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newCluster(t, "a", "b")
