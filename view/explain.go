@@ -8,8 +8,13 @@ import (
 	"github.com/fabricform/fabricform/nccl/explain"
 )
 
-// ExplanationJSON prints a report as JSON.
-func (p *Printer) ExplanationJSON(r explain.Explanation) error { return p.printIndented(r) }
+// ExplanationJSON prints the report of a file as JSON.
+func (p *Printer) ExplanationJSON(name string, r explain.Explanation) error {
+	return p.printIndented(struct {
+		File string `json:"file"`
+		explain.Explanation
+	}{name, r})
+}
 
 // Explanation prints what was read from a file, its problems, the most probable reason first, and a summary.
 func (p *Printer) Explanation(name string, r explain.Explanation) {

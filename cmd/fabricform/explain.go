@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -14,17 +17,18 @@ import (
 func explainCommand(a *app) *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "explain FILE", Short: "Find mistakes in existing NCCL settings, or in an NCCL log", Args: cobra.ExactArgs(1),
+		Use: "explain FILE …", Short: "Find mistakes in existing NCCL settings, or in an NCCL log", Args: cobra.MinimumNArgs(1),
 		Long: `Reads NCCL settings and says what is wrong with them, what it costs and what to write instead. It
 understands nccl.conf, shell scripts and command lines (mpirun, srun, docker run, nccl-tests, perftest,
 ip), environment dumps, env of Kubernetes, compose, JSON and Dockerfiles, os.environ of Python, logs of
 NCCL_DEBUG, the output of show_gids, ibdev2netdev, ibv_devinfo, ibstat, ibstatus, ncclras and
 nvidia-smi topo -m, and the file that NCCL_TOPO_DUMP_FILE names. One file may hold several of these. It
 also says what it read, and which lines it did not understand. It connects to no host. If FILE is -, it
-reads standard input.
+reads standard input. Several files are read one by one. To have the logs of one job judged together,
+pass them as one: cat rank*.log | fabricform explain -
 
-The exit code is 1 if there are errors, or if nothing of NCCL was read.`,
-		Example: "  fabricform explain run.sh\n" +
+The exit code is 1 if there are errors, or if nothing of NCCL was read in a file.`,
+		Example: "  fabricform explain run.sh job.log\n" +
 			"  fabricform explain -fabric examples/roce-pair.hcl /etc/nccl.conf\n" +
 			"  NCCL_DEBUG=INFO ./all_reduce_perf 2>&1 | fabricform explain -",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,20 +42,30 @@ The exit code is 1 if there are errors, or if nothing of NCCL was read.`,
 				}
 				by = a.invocation(f, path)
 			}
-			text, err := readExplained(cmd.InOrStdin(), args[0])
-			if err != nil {
-				return err
+			var end error
+			for i, name := range args {
+				text, err := readExplained(cmd.InOrStdin(), name)
+				if err != nil {
+					a.err.Errorf("%s", err)
+					end = exitWith(exitError)
+					continue
+				}
+				report := explain.Explain(name, string(text), f, by)
+				if a.asJSON {
+					if err := a.out.ExplanationJSON(name, report); err != nil {
+						return err
+					}
+				} else {
+					if i > 0 {
+						a.out.Linef("")
+					}
+					a.out.Explanation(name, report)
+				}
+				if report.Failed() {
+					end = exitWith(exitError)
+				}
 			}
-			report := explain.Explain(args[0], string(text), f, by)
-			if a.asJSON {
-				err = a.out.ExplanationJSON(report)
-			} else {
-				a.out.Explanation(args[0], report)
-			}
-			if err == nil && report.Failed() {
-				return exitWith(exitError)
-			}
-			return err
+			return end
 		},
 	}
 	a.fabricFlags(c)
@@ -71,5 +85,9 @@ func readExplained(stdin io.Reader, name string) ([]byte, error) {
 		defer file.Close()
 		in = file
 	}
-	return explain.ReadInput(name, in)
+	text, err := explain.ReadInput(name, in)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, fmt.Errorf("%s is a directory: name the files in it, such as %s", name, filepath.Join(name, "*.log"))
+	}
+	return text, err
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +77,42 @@ func TestExplainEndsWithOneWhereThereAreErrors(t *testing.T) {
 	}
 	if _, failed := explained(t, filepath.Join(t.TempDir(), "absent")); !failed {
 		t.Error("a file that is not there")
+	}
+}
+
+// TestExplainReadsEachFile: each rank has a log of its own, and one that cannot be read does not hide the others.
+func TestExplainReadsEachFile(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.conf"), filepath.Join(dir, "bad.conf")
+	for path, text := range map[string]string{good: "NCCL_IB_HCA==mlx5_0\n", bad: "NCCL_IB_DISABLE=true\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, failed := explained(t, good, good); failed || strings.Count(out, "✓ no problems found") != 2 {
+		t.Error("two right files")
+	}
+	if out, failed := explained(t, bad, good); !failed || !strings.Contains(out, "\n\n"+good) {
+		t.Error("an error in the first of two files")
+	}
+	for _, unread := range []string{dir, filepath.Join(dir, "absent")} {
+		if out, failed := explained(t, unread, good); !failed || !strings.Contains(out, "✓ no problems found") {
+			t.Error("a file beside one that cannot be read")
+		}
+	}
+	out, _ := explained(t, "-json", good, bad)
+	var names []string
+	for reports := json.NewDecoder(strings.NewReader(out)); reports.More(); {
+		var report struct {
+			File     string
+			Findings []struct{ Summary string }
+		}
+		if err := reports.Decode(&report); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, fmt.Sprint(filepath.Base(report.File), len(report.Findings)))
+	}
+	if want := []string{"good.conf0", "bad.conf1"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }
