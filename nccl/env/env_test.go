@@ -161,6 +161,18 @@ var cases = []struct {
 	{"LD_LIBRARY_PATH", "/x", Context{}, "Not an NCCL variable"},
 }
 
+// TestWordsForOnAndOffAreTurnedIntoDigits: the cure is the digit that was meant, not both.
+func TestWordsForOnAndOffAreTurnedIntoDigits(t *testing.T) {
+	for value, want := range map[string]string{"true": "Write 1.", "Yes": "Write 1.", "off": "Write 0.", "FALSE": "Write 0.", "maybe": "Write 0 or 1."} {
+		if f := Check("NCCL_IB_DISABLE", value, Context{}); len(f) != 1 || f[0].Instead != want {
+			t.Errorf("%s: %+v, want %s", value, f, want)
+		}
+	}
+	if f := Check("NCCL_IB_TIMEOUT", "true", Context{}); len(f) != 1 || f[0].Instead != "Write 0 to 31." {
+		t.Errorf("a number that is no switch: %+v", f)
+	}
+}
+
 func TestCheckFindsWhatNCCLReadsDifferently(t *testing.T) {
 	for _, c := range cases {
 		if got := summaries(Check(c.name, c.value, c.c)); got != c.want {

@@ -21,6 +21,9 @@ func (c *check) number() {
 		instead := c.wanted()
 		if c.v.Type == Bool {
 			instead = "Write 0 or 1."
+			if digit := OnOff(c.value); digit != "" {
+				instead = "Write " + digit + "."
+			}
 		}
 		c.add(Error, "Not a number for NCCL", said+" is read as 0.", "", instead)
 		return
@@ -42,6 +45,17 @@ func (c *check) number() {
 		c.add(Warning, "Equal to NCCL's default", fmt.Sprintf("%s is NCCL's default.", said),
 			"It changes nothing, and distracts from the settings that matter.", "Remove it.")
 	}
+}
+
+// OnOff returns the digit that a word for on or off means, as people write it for NCCL's variables; "" for another word.
+func OnOff(word string) string {
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case "true", "yes", "on", "enable", "enabled":
+		return "1"
+	case "false", "no", "off", "disable", "disabled":
+		return "0"
+	}
+	return ""
 }
 
 func firstWord(s string) string {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -89,7 +90,11 @@ func (s *script) below(name string, line, number int, text string) {
 		value, _ := literal(raw)
 		value.line = line
 		if n := env.ParseNumber(raw); raw == "true" || raw == "false" || n.Digits && n.Rest == "" {
-			s.say(number, env.Error, "Number instead of a string", fmt.Sprintf("The value of %s is not quoted: value: %s.", name, shorten(raw)), "Kubernetes accepts only strings in env, and rejects the manifest.", fmt.Sprintf("Write value: %q.", raw))
+			text := raw
+			if v := env.Lookup(name); v != nil && v.Type == env.Bool {
+				text = cmp.Or(env.OnOff(raw), raw)
+			}
+			s.say(number, env.Error, "Number instead of a string", fmt.Sprintf("The value of %s is not quoted: value: %s.", name, shorten(raw)), "Kubernetes accepts only strings in env, and rejects the manifest.", fmt.Sprintf("Write value: %q.", text))
 		}
 		s.record(name, value, "text", false)
 	case found && key == "valueFrom":

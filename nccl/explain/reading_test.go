@@ -255,6 +255,10 @@ func TestKubernetesTakesStrings(t *testing.T) {
 			t.Errorf("%s is not in %s", want, asText(r))
 		}
 	}
+	off := strings.NewReplacer("NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_DISABLE", "value: 4", "value: false").Replace(pod)
+	if said := asText(Explain("x.yaml", off, nil, fabric.Invocation{})); !strings.Contains(said, `Write value: "0".`) || !strings.Contains(said, "Write 0.") {
+		t.Errorf("the cures of a boolean contradict each other: %s", said)
+	}
 	if r := Explain("x.yaml", strings.Replace(pod, "value: 4", "value: \"4\"", 1)+"    securityContext:\n      privileged: true\n", nil, fabric.Invocation{}); r.Failed() {
 		t.Error(asText(r))
 	}
