@@ -325,6 +325,9 @@ func TestCrossedCablesAndRailsChooseNICsBySubnet(t *testing.T) {
 		if got := said(env); !strings.HasSuffix(got, bySubnet) || len(problems) > 0 {
 			t.Errorf("crossed %s: %s %q", name, got, problems)
 		}
+		if why := env[len(env)-1].Reason; strings.Contains(why, "parallel") {
+			t.Errorf("crossed %s are called parallel: %s", name, why)
+		}
 		// The other host gets the same: NCCL compares the subnets on both.
 		_, b := machine("bb", "eth0 10.0.0.6/30", "eth1 10.0.0.2/30")
 		if env, problems := Derive(f, f.Hosts[1], b); !strings.HasSuffix(said(env), bySubnet) || len(problems) > 0 {

@@ -49,7 +49,11 @@ func cablesOf(f *fabric.Fabric, h *fabric.Host) map[string]int {
 func OneRail(f *fabric.Fabric, h *fabric.Host) string {
 	for _, n := range cablesOf(f, h) {
 		if n > 1 {
-			return "parallel direct cables: a ring must stay on its own cable"
+			kind := "parallel"
+			if crossed, _ := pairing(f, h, nil); len(crossed) > 0 {
+				kind = "crossed"
+			}
+			return kind + " direct cables: a ring must stay on its own cable"
 		}
 	}
 	if rails(f, h) > 1 {
