@@ -57,7 +57,7 @@ func (r *reading) set(all []setting) {
 		list := env.ParseList(ifname.value)
 		for _, e := range list.Entries {
 			if rest, ok := strings.CutPrefix(e.Name, "enp1s0f"); ok && strings.Contains(rest, "np") && !list.Selects("enP2p1s0f"+rest, -1) {
-				r.add(ifname.line, env.Finding{Severity: env.Warning, Name: ifname.name, Summary: "Half of a port", Wrong: fmt.Sprintf("%s is one of the two functions of a DGX Spark's port; the other is enP2p1s0f%s.", e.Name, rest), Costs: "If the other function has no address, a job gets half of the port's speed.", Instead: "Give each function an address in its own subnet, and name both devices in NCCL_IB_HCA."})
+				r.add(ifname.line, env.Finding{Severity: env.Warning, Name: ifname.name, Summary: "Half of a port", Wrong: fmt.Sprintf("On a DGX Spark, %s is one of the two functions of a port; the other is enP2p1s0f%s.", e.Name, rest), Costs: "If the other function has no address there, a job gets half of the port's speed.", Instead: "On a DGX Spark, give each function an address in its own subnet, and name both devices in NCCL_IB_HCA."})
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (r *reading) halves(hca setting) {
 	for _, e := range l.Entries {
 		rest, ok := strings.CutPrefix(e.Name, "rocep1s0f")
 		if other := "roceP2p1s0f" + rest; ok && rest != "" && !l.Selects(other, -1) {
-			r.add(hca.line, env.Finding{Severity: env.Warning, Name: hca.name, Summary: "Half of a port", Wrong: fmt.Sprintf("%s is one of the two functions of a DGX Spark's port; %s is the other.", e.Name, other), Costs: "A job gets half of the port's speed.", Instead: fmt.Sprintf("Name both: =%s,%s.", e.Name, other)})
+			r.add(hca.line, env.Finding{Severity: env.Warning, Name: hca.name, Summary: "Half of a port", Wrong: fmt.Sprintf("On a DGX Spark, %s is one of the two functions of a port; %s is the other.", e.Name, other), Costs: "A job gets half of the port's speed there.", Instead: fmt.Sprintf("On a DGX Spark, name both: =%s,%s.", e.Name, other)})
 		}
 	}
 }

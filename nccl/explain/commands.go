@@ -244,6 +244,33 @@ func (s *script) export(name string, words []word) {
 	}
 }
 
+// Lines that write a space between a variable of NCCL and its equals sign, or quotes around its value.
+var (
+	spacedName  = pattern{text: `^[ \t]*(NCCL_\w+)[ \t]+=`}
+	quotedValue = pattern{text: `^[ \t]*(NCCL_\w+)=(?:"[^"\s]*"|'[^'\s]*')\s*$`}
+)
+
+// spaced reports an assignment of a script or of a .env file that its readers take in different ways. Of those of a .env file, docker run
+// --env-file refuses the space and keeps the quotes (pkg/kvfile of docker/cli); Compose and python-dotenv remove both.
+func (s *script) spaced(text string, envFile bool) {
+	if strings.Contains(text, "<<") {
+		return // a program of another language may assign so
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		space, quotes := spacedName.re().FindStringSubmatch(line), quotedValue.re().FindStringSubmatch(line)
+		switch {
+		case space != nil && envFile:
+			s.add(number, env.Finding{Severity: env.Warning, Name: space[1], Summary: "Space around =", Wrong: space[1] + " =: docker run --env-file refuses the space, and a shell takes the name for a program.", Costs: "Docker Compose and python-dotenv accept it.", Instead: "Write " + space[1] + "=… without spaces, which all of them accept."})
+		case space != nil:
+			s.add(number, env.Finding{Severity: env.Error, Name: space[1], Summary: "Space around =", Wrong: space[1] + " =: for a shell, the space ends the name, and it looks for a program " + space[1] + ".", Costs: "The variable is not set.", Instead: "Write export " + space[1] + "=… without spaces."})
+		case quotes != nil && envFile:
+			s.add(number, env.Finding{Severity: env.Note, Name: quotes[1], Summary: "Quotes in a .env file", Wrong: "docker run --env-file takes the quotes for a part of the value.", Costs: "NCCL then finds no such interface or device, or reads a number as 0. Docker Compose and python-dotenv remove the quotes.", Instead: "Leave the quotes out, which all of them accept."})
+		}
+	}
+}
+
 // mpirun reads the options of Open MPI and MPICH, and the program that mpirun starts.
 func (s *script) mpirun(c command) {
 	hydra := slices.ContainsFunc(c.texts(), func(w string) bool {

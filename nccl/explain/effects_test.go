@@ -125,6 +125,16 @@ func TestNoFallbackThatNCCLForbids(t *testing.T) {
 	}
 }
 
+// TestAMissingLibibverbsIsNamed: a library that is missing is no device that is missing; an image without it is the most frequent case.
+func TestAMissingLibibverbsIsNamed(t *testing.T) {
+	for _, line := range []string{"a:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]\n", "a:1:2 [0] NCCL INFO Count not open libibverbs.so.1\n", "a:1:2 [0] NCCL WARN Failed to open libibverbs.so[.1]\n"} {
+		r := Explain("x", line, nil, fabric.Invocation{})
+		if severity(r, "libibverbs is missing") != env.Warning || severity(r, "No RDMA device") != -1 {
+			t.Error(asText(r))
+		}
+	}
+}
+
 // TestTheWatchdogsStackIsItsOwn: the stack below an error of PyTorch's watchdog belongs to that error.
 func TestTheWatchdogsStackIsItsOwn(t *testing.T) {
 	text := asText(Explain("x", "a:1:2 [0] NCCL INFO Connected all rings\n"+strings.NewReplacer("%r", "0", "%s", "5").Replace(watchdogLine)+

@@ -65,7 +65,7 @@ func isConf(name, text string) bool {
 	if strings.HasSuffix(base, ".conf") {
 		return true
 	}
-	if strings.Contains(base, ".env") || strings.HasSuffix(base, "_env") {
+	if isEnvFile(name) {
 		return false
 	}
 	found := false
@@ -81,6 +81,12 @@ func isConf(name, text string) bool {
 		found = true
 	}
 	return found
+}
+
+// isEnvFile reports whether the name of a file is that of a .env file, which a program reads and no shell.
+func isEnvFile(name string) bool {
+	base := path.Base(name)
+	return strings.Contains(base, ".env") || strings.HasSuffix(base, "_env")
 }
 
 // runs reports whether a value is followed by a program, as in A=B mpirun.

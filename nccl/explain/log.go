@@ -159,7 +159,8 @@ func (l *logged) line(number int, line string) class {
 	}
 	if before, message, found := strings.Cut(line, "NCCL WARN "); found {
 		if strings.HasPrefix(message, "Failed to open libibverbs.so") { // –2.10.3
-			l.host(number, before).noIB = number
+			h := l.host(number, before)
+			h.noIB, h.noVerbs = number, true
 			return logLine
 		}
 		where := strings.TrimSpace(before[strings.LastIndexByte(before, ']')+1:]) // "transport/nvls.cc:285"

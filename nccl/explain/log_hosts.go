@@ -30,6 +30,7 @@ type hostLog struct {
 	routed    string          // the first netdev of them that may reach other hosts
 	several   bool            // that interface has several addresses: hosts with equal names
 	noIB      int             // line that says that there is no RDMA device
+	noVerbs   bool            // that line says that libibverbs is missing
 	mixed     int             // line that lists InfiniBand and RoCE ports
 	direct    bool            // a NIC supports GPUDirect RDMA
 	remote    bool            // it has a channel to another host
@@ -98,8 +99,10 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "Using network "), strings.HasPrefix(m, "Using internal Network ") /* –2.3.7 */ :
 		h.network, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(m, "Using network "), "Using internal Network "), " ")
 		h.at = number
-	case strings.HasPrefix(m, "NET/IB : No device found") /* all */, strings.HasPrefix(m, "Failed to open libibverbs.so") /* 2.11.4–2.29.7 */, m == "Count not open libibverbs.so.1" /* 2.30.3– */ :
+	case strings.HasPrefix(m, "NET/IB : No device found") /* all */ :
 		h.noIB = number
+	case strings.HasPrefix(m, "Failed to open libibverbs.so") /* 2.11.4–2.29.7 */, m == "Count not open libibverbs.so.1" /* 2.30.3– */ :
+		h.noIB, h.noVerbs = number, true
 	case strings.HasPrefix(m, "NET/IB : Using"):
 		l.usingIB(number, h, m)
 	case strings.HasPrefix(m, "NET/IB: [") && strings.Contains(m, " speed=") /* 2.20.5– */ :

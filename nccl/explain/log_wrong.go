@@ -329,7 +329,11 @@ func (l *logged) sockets(name string, h *hostLog) {
 		if at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.summary == noNetwork }); at >= 0 {
 			then = fmt.Sprintf("NCCL may use no other network, and stops (line %d).", l.inOrder[at].line)
 		}
-		l.say(h.noIB, bad, "No RDMA device", "NCCL found no usable RDMA device, or not libibverbs.", then, "If this host has a NIC for RDMA, check that NCCL_IB_HCA matches, that its port is active, and that a container has /dev/infiniband and libibverbs with its providers.")
+		if h.noVerbs {
+			l.say(h.noIB, bad, "libibverbs is missing", "NCCL could not load libibverbs.so.1, without which it uses no RDMA.", then, "If this host has a NIC for RDMA, install the libraries of rdma-core where the rank runs, in a container in its image: libibverbs1 and ibverbs-providers on Debian and Ubuntu, libibverbs on RHEL. A container also needs /dev/infiniband.")
+		} else {
+			l.say(h.noIB, bad, "No RDMA device", "NCCL found no usable RDMA device.", then, "If this host has a NIC for RDMA, check that NCCL_IB_HCA matches, that its port is active, and that a container has /dev/infiniband and libibverbs with its providers.")
+		}
 	}
 	if h.network == "Socket" && l.nodes != 1 {
 		l.say(h.at, bad, "Silent fallback to sockets", fmt.Sprintf("%s uses TCP sockets, although no setting asks for them.", speaker(name)), "Without RDMA, data between hosts costs processor time, and latency is tens of microseconds instead of a few.", "If the hosts have NICs for RDMA, check NCCL_IB_HCA, and set NCCL_NET=IB while you look for the cause: NCCL then reports it.")

@@ -248,6 +248,9 @@ func (r *reading) document(name, text string) Kind {
 	if kind != Dockerfile { // where blanks may follow it (frontend/dockerfile/parser of buildkit)
 		s.cutOff(rest.String())
 	}
+	if env := isEnvFile(name); env || script || kind == Slurm {
+		s.spaced(rest.String(), env)
+	}
 	logs := r.seen[logLine] + r.seen[unknown]
 	pasted := (kind == Commands || kind == Notes || kind == Python && !l.source || kind == Slurm && !strings.HasPrefix(strings.TrimSpace(text), "#")) && !script
 	l.crashed = l.crashed || pasted && len(l.foreign) > 0 // only the message, without the beginning of its line

@@ -279,3 +279,22 @@ func TestMlnxPerfTakesAnInterface(t *testing.T) {
 		t.Error(asText(r))
 	}
 }
+
+// TestAssignmentsThatReadersTakeInDifferentWays: a space before the equals sign sets nothing in a shell, and docker run --env-file keeps quotes.
+func TestAssignmentsThatReadersTakeInDifferentWays(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"x.sh", "NCCL_DEBUG = INFO\ntorchrun x.py\n", "line 1: error: NCCL_DEBUG Space around ="},
+		{"x", "#!/bin/sh\nif true; then\n  NCCL_DEBUG ==INFO\nfi\n", "line 3: error: NCCL_DEBUG Space around ="},
+		{"x.sh", "python3 - <<END\nNCCL_DEBUG = 'INFO'\nEND\n", ""},
+		{"x.sh", "export NCCL_DEBUG=\"INFO\"\n", ""},
+		{"issue", "We use these:\nNCCL_DEBUG = INFO\n", ""},
+		{".env", "A=b\nNCCL_DEBUG = INFO\n", "line 2: warning: NCCL_DEBUG Space around ="},
+		{"job.env", "NCCL_DEBUG=\"INFO\"\nNCCL_IB_HCA==mlx5_0\n", "line 1: note: NCCL_DEBUG Quotes in a .env file"},
+		{"job.env", "NCCL_IB_HCA=='mlx5_0'\nNCCL_TOPO_FILE=\"/a b\"\n", ""},
+	} {
+		said := asText(Explain(c.name, c.text, nil, fabric.Invocation{}))
+		if c.want == "" && (strings.Contains(said, "Space around =") || strings.Contains(said, "Quotes in")) || !strings.Contains(said, c.want) {
+			t.Errorf("%q: %s", c.text, said)
+		}
+	}
+}
