@@ -116,3 +116,23 @@ func TestExplainReadsEachFile(t *testing.T) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }
+
+// TestTheExplanationInTheDocumentIsPrinted compares the example of docs/nccl.md with what explain prints; … stands for lines that are left out.
+func TestTheExplanationInTheDocumentIsPrinted(t *testing.T) {
+	page, err := os.ReadFile("../../docs/nccl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "nccl-2.28.9-quirks.log"
+	_, rest, found := strings.Cut(string(page), "```\n"+file)
+	example, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/nccl.md has no example of " + file)
+	}
+	out, _ := explained(t, "-chdir", "../../nccl/explain/testdata", file)
+	for _, part := range strings.Split(file+example, "  …\n") {
+		if !strings.Contains(out, part) {
+			t.Errorf("not printed:\n%s", part)
+		}
+	}
+}
