@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -29,18 +30,19 @@ import (
 type shape struct {
 	re      *regexp.Regexp
 	example string
-	exact   bool // case-sensitive; other values are lowered first
+	exact   bool   // case-sensitive; other values are lowered first
+	has     string // what the text may have; "": the example says enough
 }
 
 var shapes = sync.OnceValue(func() map[string]shape {
 	return map[string]shape{
-		"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false},
-		"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
-		"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false},
-		"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false},
-		"folder":  {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/nccl-tests/build"`, true},
-		"user":    {regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}$`), `"anna"`, true},
-		"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
+		"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false, ""},
+		"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false, ""},
+		"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false, ""},
+		"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false, ""},
+		"folder":  {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/nccl-tests/build"`, true, ""},
+		"user":    {regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}$`), `"anna"`, true, "lower-case letters, digits, '_', '.' and '-'"},
+		"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true, ""},
 	}
 })
 
@@ -56,8 +58,8 @@ type replacement struct{ said, near string }
 // typeWrong reports a value of the wrong type, with an example of the right one.
 func typeWrong(a *attribute, v cty.Value) *wrong {
 	hint := a.hint()
-	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit().MatchString(s) {
-		hint = " Write " + speedWithUnit().FindStringSubmatch(s)[1] + ": the unit is in the name."
+	if s, _ := plainString(v); a.typeName() == typeNumber {
+		hint = cmp.Or(withoutUnit(a.name, s), hint)
 	}
 	if s, _ := plainString(v); quotedReference().MatchString(s) {
 		hint = " Remove the quotes: " + s + " is a reference."
@@ -86,8 +88,34 @@ func notText(a *attribute, v cty.Value) *wrong {
 	return nil
 }
 
-// speedWithUnit matches a speed as other tools write it, such as 25G or 100Gbps.
-var speedWithUnit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?[Gg][A-Za-z/]*$`) })
+// numberWithUnit matches a number with a unit as other tools write it, such as 25G, 100Gbps, 80 km or 70B.
+var numberWithUnit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z/]+|%)$`) })
+
+// unitPowers are exponents of ten by the first letter of a unit: the prefixes of SI, and the billion of a model's parameters.
+var unitPowers = map[string]string{"k": "e3", "m": "e6", "g": "e9", "t": "e12", "b": "e9"}
+
+// withoutUnit is the hint for a number that was written with a unit; "" if the unit is not one that the attribute would have.
+func withoutUnit(attr, said string) string {
+	m := numberWithUnit().FindStringSubmatch(said)
+	if m == nil {
+		return ""
+	}
+	number, unit := m[1], strings.ToLower(m[2])
+	is := func(ending string, units ...string) bool {
+		return strings.HasSuffix(attr, ending) && slices.Contains(units, unit)
+	}
+	switch {
+	case strings.HasSuffix(attr, "_gbps") && unit[0] == 'g', is("_km", "km"), is("_seconds", "s", "sec", "seconds"):
+		return " Write " + number + ": the unit is in the name."
+	case is("loss", "%", "percent"), is("_percent", "%", "percent"):
+		return " Write " + number + ": the value is in percent."
+	case is("parameters", "m", "b", "t"):
+		return " Write " + number + unitPowers[unit] + "."
+	case is("_bytes", "b", "kb", "mb", "gb", "tb"):
+		return " Write " + number + unitPowers[unit[:len(unit)-1]] + ": the unit is in the name."
+	}
+	return ""
+}
 
 // typeOf names the type of a value as the files write it: a tuple is a list whose elements differ.
 func typeOf(v cty.Value) string {
@@ -289,6 +317,10 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 			into.SetString(ref.NIC)
 			return nil
 		}
+		if s, is := plainString(v); is && strings.ContainsAny(s, "=^,") {
+			return &wrong{"Not an interface name", fmt.Sprintf("%s: %q is a value of NCCL's variable. Write the whole name of one interface: fabricform adds the = of an exact match. "+
+				"For a list or a ^ of NCCL, write env = { NCCL_SOCKET_IFNAME = %q }.", a.name, s, s), nil}
+		}
 	case time.Duration:
 		return decodeDuration(a, v, into)
 	case netip.Prefix, netip.Addr:
@@ -384,7 +416,11 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 			s = strings.ToLower(s)
 		}
 		if !shape.re.MatchString(s) {
-			return &wrong{"Invalid format", fmt.Sprintf("%s must look like %s.", a.name, shape.example), nil}
+			has := ""
+			if shape.has != "" {
+				has = ", with only " + shape.has
+			}
+			return &wrong{"Invalid format", fmt.Sprintf("%s must look like %s%s.", a.name, shape.example, has), nil}
 		}
 	}
 	if a.path && s != "" && !filepath.IsAbs(s) && !strings.HasPrefix(s, "~") {

@@ -52,17 +52,24 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	}
 }
 
-// brief omits the values behind a problem if one of them would fill the screen.
+// brief omits the values behind a problem if one of them would fill the screen, or if all are objects, of which only the number of attributes
+// would be shown.
 func brief(d *hcl.Diagnostic) {
 	if d.Expression == nil || d.EvalContext == nil {
 		return
 	}
+	says := false
 	for _, t := range d.Expression.Variables() {
 		v, diags := t.TraverseAbs(d.EvalContext)
-		if v, _ = v.Unmark(); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) > 200 {
+		v, _ = v.Unmark()
+		says = says || !diags.HasErrors() && !v.Type().IsObjectType()
+		if !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) > 200 {
 			d.EvalContext = nil
 			return
 		}
+	}
+	if !says {
+		d.EvalContext = nil
 	}
 }
 
@@ -95,7 +102,7 @@ func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 		}
 		said, near := "", ""
 		if host != "" {
-			said, near = lacksNIC(others, text[strings.LastIndex(text, ".")+1:], host, stepName(step))
+			said, near = lacksNIC(others, text[strings.LastIndex(text, ".")+1:], host, stepName(step), severalHosts(d.Expression))
 		} else {
 			said, near = lacks(bare(v), text, step)
 		}
@@ -182,8 +189,14 @@ func lacks(v cty.Value, text string, step hcl.Traverser) (said, near string) {
 // nicTitles are the kinds of NICs in sentences.
 var nicTitles = map[string]string{"nic": "NIC", "bond": "bond", "vlan": "VLAN"}
 
+// severalHosts reports whether a reference is that of a for expression or a splat, which takes one host after the other.
+func severalHosts(e hcl.Expression) bool {
+	t, is := hcl.UnwrapExpression(e).(*hclsyntax.ScopeTraversalExpr)
+	return !is || !slices.Contains(append([]string{"host", "self"}, nicKinds...), t.Traversal.RootName())
+}
+
 // lacksNIC says that a host has no NIC, bond or VLAN of a name. Where an expression is about several hosts, the others may have it.
-func lacksNIC(all map[string]cty.Value, kind, host, name string) (said, near string) {
+func lacksNIC(all map[string]cty.Value, kind, host, name string, several bool) (said, near string) {
 	said = fmt.Sprintf("Host %q has no %s %q.", host, nicTitles[kind], name)
 	nics := all[kind]
 	for _, block := range attributeNames(nics) {
@@ -200,7 +213,11 @@ func lacksNIC(all map[string]cty.Value, kind, host, name string) (said, near str
 	if near != "" && !sameButDigits(near, name) {
 		return said + cure, near
 	}
-	return said + listOf(attributeNames(nics)) + " Add the " + nicTitles[kind] + " to this host, or leave such hosts out with if can(…) at the end of the for expression.", ""
+	said += listOf(attributeNames(nics)) + " Add the " + nicTitles[kind] + " to this host"
+	if several {
+		said += ", or leave such hosts out with if can(…) at the end of the for expression"
+	}
+	return said + ".", ""
 }
 
 // sameButDigits reports whether two names are those of two NICs, such as rail0 and rail1, rather than one name and a typing error.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -97,8 +98,10 @@ func (l *loader) warnf(r hcl.Range, summary, detail string, args ...any) {
 
 // say reports a problem with an expression's value, and shows the values that led to it.
 func (l *loader) say(e hcl.Expression, s scope, summary, detail string) {
-	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: e.Range().Ptr(),
-		Expression: e, EvalContext: &hcl.EvalContext{Variables: s}})
+	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: e.Range().Ptr(),
+		Expression: e, EvalContext: &hcl.EvalContext{Variables: s}}
+	brief(d)
+	l.diags = append(l.diags, d)
 }
 
 func (l *loader) pos(r hcl.Range) fabric.Pos {
@@ -185,7 +188,11 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		switch {
 		case kind == nil && spec.attr(k.Type) != nil:
 			l.mistaken[b] = true
-			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
+			form := "…"
+			if t := spec.attr(k.Type).typeName(); t == typeMap || t == typeObject {
+				form = "{ … }"
+			}
+			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = %s", k.Type, k.Type, form)
 			continue
 		case kind == nil:
 			l.unknownName(spec, b, k.Type, k.TypeRange, where)
@@ -254,27 +261,46 @@ func instead(name string, in *block) (cure, near string) {
 	if name == "for_each" && in.many {
 		return " It cannot be repeated: write a block for each.", ""
 	}
-	if near := env.Nearest(name, in.names()); near != "" {
+	if near := cmp.Or(env.Nearest(name, in.names()), inPart(name, in.names())); near != "" {
 		return didYouMean(near), near
 	}
+	if variable := "NCCL_" + strings.ToUpper(name); in.attr("env") != nil && env.Lookup(variable) != nil {
+		return fmt.Sprintf(" It is one of NCCL's variables: write env = { %s = … }.", variable), ""
+	}
 	return elsewhere(name, in), ""
+}
+
+// inPart returns the only one of the names that has more words than a name, or fewer, at one end: distance_km for distance, hca for ib_hca.
+func inPart(name string, names []string) string {
+	longer := func(a, b string) bool { return strings.HasPrefix(a, b+"_") || strings.HasSuffix(a, "_"+b) }
+	fits := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !longer(n, name) && !longer(name, n) })
+	if len(fits) != 1 {
+		return ""
+	}
+	return fits[0]
 }
 
 // elsewhere names the blocks that have the attribute, for an attribute in the wrong block, or else what the block has.
 func elsewhere(name string, here *block) string {
 	var in []string
-	var walk func(b *block)
-	walk = func(b *block) {
+	var walk func(b *block, path string)
+	walk = func(b *block, path string) {
 		if b != here && b.name != "" && (b.attr(name) != nil || b.block(name) != nil) {
-			in = append(in, b.name)
+			in = append(in, path)
 		}
 		for _, k := range b.blocks {
-			walk(k)
+			if b.name == "validate" { // its blocks have names of others
+				walk(k, "validate "+k.name)
+			} else {
+				walk(k, k.name)
+			}
 		}
 	}
-	walk(language())
+	walk(language(), "")
 	if len(in) == 0 {
-		return fmt.Sprintf(" It has %s.", listed(here.names()))
+		names := here.names()
+		slices.Sort(names)
+		return fmt.Sprintf(" It has %s.", strings.Join(names, ", "))
 	}
 	slices.Sort(in)
 	return fmt.Sprintf(" It belongs in %s.", strings.Join(slices.Compact(in), ", "))

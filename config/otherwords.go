@@ -133,10 +133,17 @@ var otherWords = []otherWord{
 	{"link", "hosts nodes ends nics interfaces members between ports a b", "", "", `endpoints = [host.a.nic.rail0, host.b.nic.rail0]`},
 	{"network", "hosts nodes endpoints nics interfaces ports", "", "", `members = [host.a.nic.rail0, host.b.nic.rail0]`},
 	{"link network", "speed bandwidth rate", "", "", `speed_gbps = 100`},
+	{"link network", "latency delay round_trip", "", "", `rtt = "20ms"`},
+	{"link network", "length length_km km", "", "", `distance_km = 100`},
+	{"link network", "vlan vlan_id", "A VLAN is a block of each of the hosts, and then an end or a member as host.a.vlan.storage.", "host", `vlan "storage" {}`},
 	{"link network", "cidr cidr_block subnets prefix address_space addresses", "", "", `subnet = "10.1.0.0/24"`},
 	{"nccl", "environment vars variables", "", "", `env = { NCCL_DEBUG = "INFO" }`},
-	{"nccl", "interface ifname netdev", "", "", `socket_ifname = "eth0"`},
+	{"nccl", "interface interfaces ifname netdev socket_interface socket_interfaces bootstrap bootstrap_interface", "", "", `socket_ifname = "eth0"`},
+	{"nccl", "ib_disable disable_ib ib", "", "", `transport = "socket"`},
 	{"nccl", "devices nics", "", "", `hca = [nic.rail0]`},
+	{"login_mesh", "members nodes machines between", "", "", `hosts = [host.a, host.b]`},
+	{"login_mesh", "username login account", "", "", `user = "mpi"`},
+	{"slurm", "node nodename node_name nodelist", "The node of a host is its address.", "host", `address = "gpu01"`},
 	{"variable", "value", "", "", `default = 9000`},
 	{"variable", "nullable ephemeral", "Leave it out.", "", ""},
 }
@@ -181,7 +188,7 @@ func (l *loader) withOwnValue(cure, name string, in *block, value hclsyntax.Expr
 	}
 	attr, example, renamed := strings.Cut(w.write, " = ")
 	own := l.source(value.Range())
-	if !renamed || own == "" || slices.Contains([]string{"endpoints", "members", "nics", "required_version"}, attr) {
+	if !renamed || own == "" || slices.Contains([]string{"endpoints", "members", "nics", "hosts", "required_version"}, attr) {
 		return cure
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(example), "", hcl.InitialPos)

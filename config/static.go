@@ -72,17 +72,9 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			l.hostReference(t, l.hostBlocks[name])
 		}
 	case "qos":
-		known := map[string]bool{}
-		for _, k := range l.blocks["qos"] {
-			known[k.Labels[0]] = true
-		}
-		l.declared("qos", t, known[name], maps.Keys(known))
+		l.declared("qos", t, l.declares("qos", name), l.labels("qos"))
 	case "workload":
-		known := map[string]bool{}
-		for _, k := range l.blocks["workload"] {
-			known[k.Labels[0]] = true
-		}
-		l.declared("workload", t, known[name], maps.Keys(known))
+		l.declared("workload", t, l.declares("workload", name), l.labels("workload"))
 	default:
 		if _, known := s[root]; known {
 			return
@@ -114,12 +106,39 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		case truth[strings.ToLower(root)] != "" && len(t) == 1:
 			near = truth[strings.ToLower(root)]
 			cure = fmt.Sprintf(" Did you mean %s?", near)
+		case l.declares("qos", root), l.declares("workload", root):
+			near = "qos." + root
+			if !l.declares("qos", root) {
+				near = "workload." + root
+			}
+			cure = fmt.Sprintf(" Did you mean %s?", near)
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
 		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, bond, vlan, qos, workload, each or self.%s", root, cure)
 		l.suggested(t[0].SourceRange(), near)
 	}
+}
+
+// labels returns the names of the blocks of a kind.
+func (l *loader) labels(kind string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, k := range l.blocks[kind] {
+			if !yield(k.Labels[0]) {
+				return
+			}
+		}
+	}
+}
+
+// declares reports whether a block of a kind has the name.
+func (l *loader) declares(kind, name string) bool {
+	for label := range l.labels(kind) {
+		if label == name {
+			return true
+		}
+	}
+	return false
 }
 
 // declared checks the name after var, local or host. A bare host stands for all hosts. The names are listed only for a message,

@@ -56,7 +56,7 @@ func listOf(names []string) string {
 // listed joins names, or the first of many.
 func listed(names []string) string {
 	slices.Sort(names)
-	if len(names) > 8 {
+	if len(names) > 9 { // never "and 1 more"
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:8], ", "), len(names)-8)
 	}
 	return strings.Join(names, ", ")
