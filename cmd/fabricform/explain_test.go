@@ -129,7 +129,8 @@ func TestTheExplanationInTheDocumentIsPrinted(t *testing.T) {
 	if !found || !closed {
 		t.Fatal("docs/nccl.md has no example of " + file)
 	}
-	out, _ := explained(t, "-chdir", "../../nccl/explain/testdata", file)
+	t.Chdir("../../nccl/explain/testdata")
+	out, _ := explained(t, file)
 	for _, part := range strings.Split(file+example, "  …\n") {
 		if !strings.Contains(out, part) {
 			t.Errorf("not printed:\n%s", part)

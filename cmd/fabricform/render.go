@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -99,6 +101,12 @@ func renderNCCL(a *app) *cobra.Command {
 		}
 		if len(job.Hosts) == 0 {
 			return end
+		}
+		if slices.ContainsFunc(job.Hosts, func(h launch.Host) bool { return len(h.Problems) > 0 }) {
+			a.err.Linef("! %s", a.invocation(s.Fabric, fabricArg(args)).Fill("The settings are for the hosts as they are now. If these files are not applied yet, run `fabricform apply` first."))
+		}
+		if bare := launch.WithoutGPUs(format, job); len(bare) > 0 {
+			a.err.Linef("! %s: no GPU was found there in /proc/driver/nvidia/gpus, so the job starts one rank on each and asks for no GPU. If they have GPUs, load the driver, and render again.", planner.Names(bare))
 		}
 		files, err := launch.Render(format, job)
 		switch {

@@ -92,7 +92,7 @@ func TestRenderWritesOneFilePerHost(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(out, "a.nccl.conf")); err != nil || info.Mode().Perm() != 0o644 || !strings.HasPrefix(read("a.nccl.conf"), launch.Mark) {
 		t.Error(err)
 	}
-	if said, err := render("-format", "mpirun", "-out", out); err != nil || said != filepath.Join(out, "f.mpirun.sh")+"\n" || !strings.HasPrefix(read("f.mpirun.sh"), "#!/bin/sh\n") {
+	if said, err := render("-format", "mpirun", "-out", out); err != nil || !strings.HasPrefix(said, "! a, b: no GPU was found there") || !strings.HasSuffix(said, "\n"+filepath.Join(out, "f.mpirun.sh")+"\n") || !strings.HasPrefix(read("f.mpirun.sh"), "#!/bin/sh\n") {
 		t.Errorf("%v\n%s", err, said)
 	}
 
@@ -190,6 +190,35 @@ func TestRenderWritesOneFilePerHost(t *testing.T) {
 	for _, dir := range []string{below, filepath.Join(dir, "to", "x", "..", "z")} {
 		if said, err := render("-format", "docker", "-out", dir); err != nil {
 			t.Errorf("%v\n%s", err, said)
+		}
+	}
+}
+
+// TestRenderBeforeApplySaysSo: an interface that is still down is no reason to look for a mistake.
+func TestRenderBeforeApplySaysSo(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.hcl")
+	if err := os.WriteFile(path, []byte(pairFile+"nccl {\n  socket_ifname = \"eth0\"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, up := range []bool{false, true} {
+		var said bytes.Buffer
+		root := rootCommand(&app{out: view.New(&said), err: view.New(&said), dial: func(context.Context, transport.Target) (io.ReadWriteCloser, error) {
+			snapshot := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", Up: up, Carrier: true, MTU: 1500}},
+				Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}}}
+			netmanager.Part.Put(snapshot, netmanager.Found{})
+			return answering(build, map[string]any{"snapshot": calls.SnapshotResult{Snapshot: snapshot}}), nil
+		}})
+		root.SetArgs(longFlags([]string{"render", "nccl", "-host", "a", path}))
+		err := root.ExecuteContext(t.Context())
+		if hint := "run `fabricform apply " + path + "` first"; (err == nil) != up || strings.Contains(said.String(), hint) == up {
+			t.Errorf("up: %v: %v\n%s", up, err, said.String())
 		}
 	}
 }

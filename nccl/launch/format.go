@@ -20,6 +20,7 @@ type Format struct {
 	whole func(Job) []byte
 
 	check  func(Job) error // refuses what the format cannot express; nil: nothing
+	gpus   bool            // it starts a rank for each GPU that was found, and asks for these GPUs
 	secret string          // where sensitive values come from, which are left out; "": from nccl.conf
 }
 
@@ -30,15 +31,29 @@ var Formats = []Format{
 		return must(nccl.RenderShell(slices.Concat(j.Hosts[i].Env, j.Hosts[i].torch())))
 	}},
 	{Name: "torchrun", About: "a script for each node", host: torchrun},
-	{Name: "docker", About: "a script for each host that starts a container with Docker or Podman", host: docker},
-	{Name: "mpirun", About: "a script for Open MPI, over SSH", whole: mpirun},
-	{Name: "hydra", About: "a script for MPICH, over SSH", whole: hydra},
-	{Name: "slurm", About: "a script for sbatch", whole: slurm},
+	{Name: "docker", About: "a script for each host that starts a container with Docker or Podman", host: docker, gpus: true},
+	{Name: "mpirun", About: "a script for Open MPI, over SSH", whole: mpirun, gpus: true},
+	{Name: "hydra", About: "a script for MPICH, over SSH", whole: hydra, gpus: true},
+	{Name: "slurm", About: "a script for sbatch", whole: slurm, gpus: true},
 	{Name: "slurm-prolog", About: "Slurm's TaskProlog", whole: slurmProlog},
-	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes, check: checkPods, secret: secret},
-	{Name: "kubernetes-multus", About: "pods with the fabric's NICs: Multus and the RDMA shared device plugin", whole: kubernetesMultus, check: checkMultus, secret: secret},
-	{Name: "pytorchjob", About: "a PyTorchJob of Kubeflow in the hosts' network", whole: pytorchJob, check: checkKubeflow, secret: secret},
-	{Name: "mpijob", About: "an MPIJob of Kubeflow in the hosts' network", whole: mpiJob, check: checkKubeflow, secret: secret},
+	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes, gpus: true, check: checkPods, secret: secret},
+	{Name: "kubernetes-multus", About: "pods with the fabric's NICs: Multus and the RDMA shared device plugin", whole: kubernetesMultus, gpus: true, check: checkMultus, secret: secret},
+	{Name: "pytorchjob", About: "a PyTorchJob of Kubeflow in the hosts' network", whole: pytorchJob, gpus: true, check: checkKubeflow, secret: secret},
+	{Name: "mpijob", About: "an MPIJob of Kubeflow in the hosts' network", whole: mpiJob, gpus: true, check: checkKubeflow, secret: secret},
+}
+
+// WithoutGPUs names the hosts of a job on which no GPU was found, although a text of this format depends on their number; nil for another format.
+func WithoutGPUs(format string, j Job) (names []string) {
+	f := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == format })
+	if f < 0 || !Formats[f].gpus {
+		return nil
+	}
+	for _, h := range j.Hosts {
+		if h.GPUs == 0 {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }
 
 // Names returns the names of the formats.
