@@ -302,7 +302,7 @@ func TestNoTextControlsWhereJSONIsShown(t *testing.T) {
 		p.JSON().Results(resultsOf(s), false)
 		p.JSON().Note("%s", s)
 		c := filled[apply.Capture](s, nil)
-		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[apply.HostFacts](s, nil)), p.ExplanationJSON(filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", OutputJSON),
+		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[apply.HostFacts](s, nil)), p.ExplanationJSON(s, filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", OutputJSON),
 			p.DiagnosticsJSON(nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: s, Detail: s}})} {
 			if err != nil {
 				t.Fatal(err)
