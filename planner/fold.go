@@ -131,9 +131,40 @@ func fold(hosts []*HostPlan) Group {
 			out.Changes = append(out.Changes,
 				foldChange(hosts, func(h *HostPlan) resource.Change { return h.Actions[i].Changes[j].Unsalted() })...)
 		}
+		out.Changes = together(out.Changes, len(hosts))
 		g.Actions = append(g.Actions, out)
 	}
 	return g
+}
+
+// together joins the changes that several hosts have at different places of their lists, such as a list of all hosts but their own. all is
+// the number of hosts in the group.
+func together(changes []GroupChange, all int) (out []GroupChange) {
+	type values struct {
+		attribute, from, to string
+		drift               bool
+	}
+	at := map[values]int{}
+	for _, c := range changes {
+		v := values{c.Attribute, c.From, c.To, c.Drift}
+		first, had := at[v]
+		spans := strings.Contains(c.Attribute+c.From+c.To, spanned) // values of these hosts in their order
+		switch {
+		case c.Hosts == nil || spans:
+			out = append(out, c)
+		case !had:
+			at[v] = len(out)
+			out = append(out, c)
+		default:
+			o := &out[first]
+			o.Hosts = slices.Concat(o.Hosts, c.Hosts)
+			slices.SortFunc(o.Hosts, byNumber)
+			if o.Hosts = slices.Compact(o.Hosts); len(o.Hosts) == all {
+				o.Hosts = nil
+			}
+		}
+	}
+	return out
 }
 
 // foldChange folds one change of all hosts: first the values that several hosts share, the most frequent first, then
@@ -259,12 +290,15 @@ func byNumber(a, b string) int {
 // digestsDiffer stands for the digests of hosts that do not all have the same.
 const digestsDiffer = "digests that differ,"
 
+// spanned is between the first and the last of several values.
+const spanned = " … "
+
 // span shows one value, or the first and the last of several.
 func span(a, b string) string {
 	if a == b {
 		return a
 	}
-	return a + " … " + b
+	return a + spanned + b
 }
 
 // Names abbreviates a list of names: gpu[00-15], or a, b, c.

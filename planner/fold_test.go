@@ -137,3 +137,26 @@ func TestWhatIsLeftIsNamed(t *testing.T) {
 		t.Errorf("a host of which more is left: %+v", groups)
 	}
 }
+
+// TestAListWithoutOneselfFolds: hosts of a login_mesh have an entry for each of the others, so that one entry is at different places of their lists.
+func TestAListWithoutOneselfFolds(t *testing.T) {
+	p := &Plan{}
+	for i := range 4 {
+		var changes []resource.Change
+		for k := range 4 {
+			if k != i {
+				changes = append(changes, resource.Change{Attribute: fmt.Sprintf("entry n%d", k+1), To: fmt.Sprintf("SHA256:%c", "xqbm"[k])})
+			}
+		}
+		p.Hosts = append(p.Hosts, HostPlan{Name: fmt.Sprintf("n%d", i+1), Actions: []Action{{Op: Create, Resource: resource.Resource{Addr: resource.Addr{Kind: "login_mesh", Name: "m"}}, Changes: changes}}})
+	}
+	var got []string
+	for _, c := range p.Groups()[0].Actions[0].Changes {
+		got = append(got, c.Attribute+" "+c.To+" on "+Names(c.Hosts))
+	}
+	slices.Sort(got)
+	want := []string{"entry n1 SHA256:x on n[2-4]", "entry n2 SHA256:q on n1, n3, n4", "entry n3 SHA256:b on n1, n2, n4", "entry n4 SHA256:m on n[1-3]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
