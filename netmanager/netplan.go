@@ -170,7 +170,11 @@ func netplanFile(links []Link) File {
 		default:
 			fmt.Fprintf(&b, "      match: {macaddress: %q}\n%s%q\n", l.mac(), netplanNames, l.Link.Name)
 		}
-		if l.Continues != "" && l.Device == nil && behind.Passes { // a device has the same profile, because netplan names both by the device
+		// A device has the same profile, because netplan names both by the device. That of a NIC with VLANs, which name it as their parent, gets a
+		// new UUID each time (netplan's maybe_generate_uuid in src/nm.c), and NetworkManager would activate the NIC again.
+		if len(l.VLANs) > 0 && l.Device == nil && behind.Passes {
+			fmt.Fprintf(&b, "%s%s\n        passthrough: {connection.uuid: %[2]q}\n", netplanUUID, l.uuid())
+		} else if l.Continues != "" && l.Device == nil && behind.Passes {
 			fmt.Fprintf(&b, "%s%s\n", netplanUUID, l.Continues)
 		}
 		if l.MTU != 0 {
@@ -221,8 +225,15 @@ func netplanDevice(l Link) string {
 	var b strings.Builder
 	if v := l.Device.VLAN; v != nil {
 		fmt.Fprintf(&b, "      id: %d\n      link: %s\n", v.ID, netplanID(*l.Lower))
+		var passed []string
+		if l.Lower.Device == nil && l.Behind.Behind.Passes {
+			passed = append(passed, fmt.Sprintf("vlan.parent: %q", l.Lower.uuid()))
+		}
 		if v.PriorityMap != nil && l.Behind.Behind.Passes { // NetworkManager resets the map to that of its profile
-			fmt.Fprintf(&b, "      networkmanager:\n        passthrough: {vlan.egress-priority-map: %q}\n", strings.Join(egress(v, ":"), ";"))
+			passed = append(passed, fmt.Sprintf("vlan.egress-priority-map: %q", strings.Join(egress(v, ":"), ";")))
+		}
+		if passed != nil {
+			b.WriteString("      networkmanager:\n        passthrough: {" + strings.Join(passed, ", ") + "}\n")
 		}
 		return b.String()
 	}
