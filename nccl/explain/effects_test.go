@@ -282,6 +282,14 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"a:1:2 [0] NCCL INFO Bootstrap : Using eno1:avahi:169.254.3.4<0>\na:1:2 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 169.254.3.4<4000> failed : Software caused connection abort\n", "error:  Bootstrap over a self-made address", ""},
 		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include 192.0.2.0/24 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "Line 1 names 192.0.2.0/24 to MPI alone", ""},
 		{"mpirun -np 2 --hostfile h --mca btl_tcp_if_include eth0 -x NCCL_SOCKET_IFNAME==eth0 ./all_reduce_perf\n#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\na: Test NCCL failure common.cu:1125 'unhandled system error'\n", "", "to MPI alone"},
+		// UCX without shared memory (NVIDIA/aicr#643).
+		{"mm_iface failed to allocate receive FIFO\n[ucp_address_unpack] Caught signal 11 (Segmentation fault)\n", "error:  /dev/shm is too small", ""},
+		// HPC-X's plugin (NVIDIA/nccl#947).
+		{"a:1:2 [4] socket.c:540 NCCL WARN Net : Connection closed by remote peer 192.0.2.3<33806>\n==== backtrace (tid:  9) ====\n 1 0x000000000000bac5 ncclGetSocketState()  /build/hpcx-v2.15/nccl_rdma_sharp_plugin/src/socket.c:615\n", "error:  HPC-X's network plugin crashed", "error:  A peer closed"},
+		{"In the output I found 'NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0''\nrocm 5.3, RCCL\n", "No GPUDirect RDMA", ""},
+		{"es/bootstrap/uid/ncclSocket/ncclsocket_socket.cpp:socketStartConnect:488: socketStartConnect: exceeded timeouts (3)\n", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "error:  The peer cannot"},
+		{"(EngineCore pid=6) [autoscaler] Error: No available node types can fulfill resource request\n    {'GPU': 1.0, 'node:192.0.2.3': 0.001}.\n", "error:  Ray has no host of that address", "error:  Too few GPUs"},
+		{"INFO trainer_main.py: 112: Using Distributed init method: tcp://localhost:46357, world_size: 8, rank: 0\na:1:1 [0] NCCL INFO Bootstrap : Using [0]eth0:192.0.2.3<0>\nNCCL version 2.7.8+cuda10.2\n", "By line 1 the ranks meet at localhost", ""},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

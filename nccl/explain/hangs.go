@@ -65,8 +65,16 @@ func (l *logged) hanging() {
 	case len(l.order) == 0:
 	case !l.ready && l.hosts[l.order[0]].oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
 		h := l.hosts[l.order[0]]
-		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address.", tryMeet)
+		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address."+l.meetHere(), tryMeet)
 	}
+}
+
+// meetHere says that each host meets at itself.
+func (l *logged) meetHere() string {
+	if l.loopAt == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" By line %d the ranks meet at localhost, which is right on one host alone: with several, each waits at itself, until the program is given the address of rank 0's host.", l.loopAt)
 }
 
 // overTCP reports whether all hosts of the log use sockets between them.

@@ -60,6 +60,7 @@ type logged struct {
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
 	inBootstrap  bool                // NCCL's own trace of an error comes from bootstrap
+	loopAt       int                 // line by which the ranks meet at localhost
 	disableAt    int                 // line of prose that names NCCL_IB_DISABLE, or that sets it
 	mpiAt        int                 // line of an option of Open MPI for its own interfaces
 	mpiOver      string              // and what it names
@@ -211,6 +212,9 @@ var listed = pattern{text: `^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`}
 
 // beheaded is a line of NCCL's networks of which somebody has cut the beginning, or which is quoted in prose.
 func beheaded(trimmed string) string {
+	if at := strings.Index(trimmed, "NET/IB : GPU Direct RDMA Disabled for "); at > 0 {
+		trimmed = trimmed[at:]
+	}
 	if _, quoted, found := strings.Cut(trimmed, "INFO NET/"); found {
 		trimmed = "NET/" + strings.TrimRight(quoted, "`. ")
 	}

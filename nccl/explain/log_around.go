@@ -129,6 +129,9 @@ var nnodes = pattern{text: `--nnodes[= ](?:\d+:)?(\d+)\b`}
 // ofSkyPilot is what SkyPilot writes before a line of a task with several hosts; with one host it is "(task, pid=7)".
 var ofSkyPilot = pattern{text: `^\((?:head|worker\d+), rank=\d+, pid=`}
 
+// meetsHere is the address at which a program lets its ranks meet, where it is that of each host alone.
+var meetsHere = pattern{text: `(?i)\binit[ _]method\W{1,3}tcp://(?:localhost|127\.0\.0\.1):\d`}
+
 // disablesIB is a line by which RDMA should not be used.
 var disablesIB = pattern{text: `NCCL_IB_DISABLE(?:[= :"']+(?:set by environment to )?1\b|\W{1,3} *(?:is|was|gets) (?:ignored|not)| does not| doesn't| has no effect| set by environment to 1)`}
 
@@ -176,6 +179,9 @@ func (l *logged) background(number int, line string) {
 				l.preparing = 0
 			}
 		}
+	}
+	if l.loopAt == 0 && meetsHere.re().MatchString(line) {
+		l.loopAt = number
 	}
 	if l.disableAt == 0 && disablesIB.re().MatchString(line) {
 		l.disableAt = number
