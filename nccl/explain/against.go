@@ -40,6 +40,9 @@ func (r *reading) set(all []setting) {
 	if hasIfname && !hasHCA && !sockets && !r.noIB && !r.plugged {
 		r.add(ifname.line, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "No list of devices", Wrong: "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data.", Costs: "NCCL uses every active RDMA port, including those for management and storage, or none.", Instead: "Set NCCL_IB_HCA to the fabric's devices, with = in front."})
 	}
+	if !hasIfname && r.overMPI.line > 0 {
+		r.say(r.overMPI.line, env.Note, "The interface is named to MPI alone", fmt.Sprintf("mpirun names %s to MPI, and NCCL_SOCKET_IFNAME is not set.", shorten(r.overMPI.text)), "NCCL does not read that. Where hosts have several interfaces it may choose another, over which they do not reach each other: the job hangs or fails at its start.", "Add -x NCCL_SOCKET_IFNAME, with = in front of the interface that reaches all hosts.")
+	}
 	if _, pinned := find(all, "NCCL_IB_GID_INDEX"); pinned && !sockets {
 		if _, class := find(all, "NCCL_IB_TC"); !class {
 			r.say(0, env.Note, "No traffic class", "A GID index is set for RoCE, but NCCL_IB_TC is not set.", "NCCL asks for class 0, unless the NIC itself forces another one.", "If the switches give RoCE a priority, set NCCL_IB_TC to its class: DSCP times 4. Which priority a class is, the NIC's trust mode and map say. Direct cables do not need it.")

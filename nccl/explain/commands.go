@@ -391,6 +391,9 @@ func (s *script) mca(name, value word, fleet bool) {
 	if name.text != "btl_tcp_if_include" && name.text != "oob_tcp_if_include" {
 		return
 	}
+	if fleet {
+		s.overMPI = value
+	}
 	for v := range strings.SplitSeq(value.text, ",") {
 		if env.LooksLikeDevice(v) && !s.isNetdev(v) && !strings.HasPrefix(v, "ib") {
 			s.say(value.line, env.Error, "RDMA device instead of an interface", fmt.Sprintf("%s %s: %s is an RDMA device.", name.text, value.text, v), "Open MPI finds no interface, so its ranks cannot connect.", "Name the interface, or a network such as 10.0.0.0/24 if the names differ between hosts.")

@@ -290,6 +290,33 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"es/bootstrap/uid/ncclSocket/ncclsocket_socket.cpp:socketStartConnect:488: socketStartConnect: exceeded timeouts (3)\n", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "error:  The peer cannot"},
 		{"(EngineCore pid=6) [autoscaler] Error: No available node types can fulfill resource request\n    {'GPU': 1.0, 'node:192.0.2.3': 0.001}.\n", "error:  Ray has no host of that address", "error:  Too few GPUs"},
 		{"INFO trainer_main.py: 112: Using Distributed init method: tcp://localhost:46357, world_size: 8, rank: 0\na:1:1 [0] NCCL INFO Bootstrap : Using [0]eth0:192.0.2.3<0>\nNCCL version 2.7.8+cuda10.2\n", "By line 1 the ranks meet at localhost", ""},
+		// MNNVL (NVIDIA/nccl#2186).
+		{"a:1:2 [3] NCCL INFO comm 0x5 rank 43 nRanks 48 nNodes 12 localRanks 4 localRank 3 MNNVL 1\n[a:801  :0:1300] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)\n", "NCCL_MNNVL_ENABLE=0", ""},
+		{"[a:801  :0:1300] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)\n", "error:  The program crashed", "MNNVL"},
+		// A variable that the log's NCCL still reads (horovod/horovod#1097).
+		{"mpirun -np 2 -H a,b -x NCCL_IB_CUDA_SUPPORT=1 python a.py\na:1:2 [0] NCCL INFO NET/IB: [0] mlx5_0:1/IB\na:1:2 [0] NCCL INFO Using internal Network IB\n", "Variable is deprecated", "no longer reads"},
+		// A name for another interface (pytorch/pytorch#73656).
+		{"#SBATCH --nodes=2\nMASTER_ADDR=\"$MASTER_ADDR\"i\nsrun torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29500 a.py\n", "No host may take itself for the first", ""},
+		{"#SBATCH --nodes=2\nMASTER_ADDR=\"$MASTER_ADDR\"i\nsrun torchrun --nnodes=2 --nproc_per_node=4 --rdzv_conf=is_host=1 --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29500 a.py\n", "", "No host may take itself for the first"},
+		{"mpirun -np 16 -H a:8,b:8 --mca btl_tcp_if_include enp25s0np0 -x NCCL_IB_GID_INDEX=3 ./all_reduce_perf -g 1\n", "note:  The interface is named to MPI alone", ""},
+		{"mpirun -np 16 -H a:8,b:8 --mca btl_tcp_if_include enp25s0np0 -x NCCL_SOCKET_IFNAME==enp25s0np0 ./all_reduce_perf -g 1\n", "", "named to MPI alone"},
+		{"mpirun -np 8 --mca btl_tcp_if_include enp25s0np0 ./all_reduce_perf -g 1\n", "", "named to MPI alone"},
+		// Error 12 on InfiniBand (NVIDIA/nccl#733).
+		{"a:1:2 [0] transport/net_ib.cc:881 NCCL WARN NET/IB : Got completion from peer 192.0.2.3<4> with error 12, opcode 1, len 0, vendor err 129\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB ; OOB eth0:192.0.2.3<0>\n", "in one InfiniBand network", "On RoCE"},
+		{"a:1:2 [0] transport/net_ib.cc:881 NCCL WARN NET/IB : Got completion from peer 192.0.2.3<4> with error 12, opcode 1, len 0, vendor err 129\na:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE ; OOB eth0:192.0.2.3<0>\n", "On RoCE", "InfiniBand network"},
+		// One host without RDMA (NVIDIA/nccl#234).
+		{"If a participant on another node does not have IB setup, the ncclCommInitRank call hangs forever.\n", "Each host decides by itself", "of no second host"},
+		{"a:1:2 [2] NCCL INFO ncclCommInitRankConfig comm 0xa rank 1 nranks 8 cudaDev 1 - Init START\nb:1:2 [2] NCCL INFO ncclCommInitRankConfig comm 0xa rank 5 nranks 8 cudaDev 1 - Init START\n", "note:  NCCL's initialization is not shown to end", ""},
+		// SGLang's hosts with two places to meet at (sgl-project/sglang#2658).
+		{"python -m sglang.launch_server --model-path m --tp 16 --nccl-init first_ip:8001 --nnodes 2 --node-rank 0\npython -m sglang.launch_server --model-path m --tp 16 --nccl-init second_ip:8001 --nnodes 2 --node-rank 1\n", "warning:  Hosts may meet at different places", ""},
+		{"python -m sglang.launch_server --model-path m --tp 16 --dist-init-addr 10.0.0.1:8001 --nnodes 2 --node-rank 0\npython -m sglang.launch_server --model-path m --tp 16 --dist-init-addr 10.0.0.2:8001 --nnodes 2 --node-rank 1\n", "error:  Hosts meet at different places", ""},
+		{"python -m sglang.launch_server --model-path m --tp 16 --dist-init-addr first:8001 --nnodes 2 --node-rank 0\npython -m sglang.launch_server --model-path m --tp 16 --dist-init-addr first:8001 --nnodes 2 --node-rank 1\n", "", "at different places"},
+		// A rank that one host does not have (sgl-project/sglang#4766).
+		{"[2025-03-25 14:34:11 TP10] Scheduler hit an exception: Traceback (most recent call last):\nRuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n", "Between hosts that is mostly an address", "Most frequent are, among the GPUs of one host"},
+		{"RCCL version 2.20.5+hip6.2\na:1:2 [2] graph/paths.cc:120 NCCL WARN Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000\n", "XGMI", "H100"},
+		{"a:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 169.254.20.10<43369> failed : Software caused connection abort\n", "nodelocaldns", "from DHCP"},
+		{"a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.252.129.107<0>\nWhen 8 containers are scheduled on the same node, NCCL is slower than over different nodes.\n", "Containers of one host", ""},
+		{"a:1:2 [3] NCCL INFO NCCL_SOCKET_IFNAME set by environment to ^docker,lo\na:1:2 [3] NCCL INFO NET/Plugin: Loaded net plugin AWS Libfabric (v7)\n", "", "No list of devices"},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

@@ -45,6 +45,8 @@ const maxFindings = 1000
 
 // reading is the state while a file is read.
 type reading struct {
+	before24 bool            // a line of the log has a form of NCCL before 2.4
+	overMPI  word            // the interface that mpirun names to MPI, where the job has several hosts
 	fabric   *fabric.Fabric  // nil: no fabric was given
 	hosts    []*fabric.Host  // those that may read the file
 	hidden   map[string]bool // the variables whose values are sensitive
@@ -61,6 +63,7 @@ type reading struct {
 	noIB     bool // a log says that a host has no RDMA device
 	rdmaTold bool // the text speaks of RDMA
 	tcp      bool // a log shows channels by TCP
+	overIB   bool // the log has RDMA devices that NCCL uses
 	plugged  bool // the text speaks of a network plugin that has devices of its own, as AWS's for EFA
 	amd      bool // the text speaks of RCCL or of GPUs of AMD
 
@@ -293,7 +296,11 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 			return nil
 		}
 	}
-	found := env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev, Priority: r.priorityOf})
+	version := r.version
+	if !version.Known() && r.before24 {
+		version = env.Version{Major: 2, Minor: 3, Patch: 7}
+	}
+	found := env.Check(name, value, env.Context{Version: version, Fleet: fleet, IsNetdev: r.isNetdev, Priority: r.priorityOf})
 	if r.amd { // RCCL has other defaults, such as NCCL_DMABUF_ENABLE=0
 		found = slices.DeleteFunc(found, func(f env.Finding) bool { return f.Summary == "Equal to NCCL's default" })
 	}

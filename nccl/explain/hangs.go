@@ -63,6 +63,8 @@ func (l *logged) hanging() {
 	case waits && (l.ready || len(l.order) == 0):
 		say(l.table, "Direct access between GPUs is not shown to work", "The test has printed the heading of its table, and no row.", "If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.", tryHost)
 	case len(l.order) == 0:
+	case !l.ready && l.hosts[l.order[0]].oob == "" && l.begun && (several || l.nodes > 1):
+		say(l.hosts[l.order[0]].line, "NCCL's initialization is not shown to end", "A communicator begins here, and no line shows that one was complete.", "If it hangs here, a rank is mostly missing, or the ranks do not reach each other."+l.meetHere(), tryMeet)
 	case !l.ready && l.hosts[l.order[0]].oob != "" && (l.nodes != 1 || l.stuck > 0 || l.begun):
 		h := l.hosts[l.order[0]]
 		say(h.line, "NCCL's initialization is not shown to end", fmt.Sprintf("%s meets the others over %s (%s), and no line shows a complete communicator.", speaker(l.order[0]), h.oob, h.address), "If it hangs here, a rank is mostly missing, or the ranks do not reach each other at such an address."+l.meetHere(), tryMeet)
@@ -98,7 +100,7 @@ var hanging = sync.OnceValue(func() hangWords {
 		hangs:     compile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|froze|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
 		denies:    compile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: compile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: compile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
+		withHosts: compile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:another|the other|second|remote) (?:node|machine|server|host|pod)\b|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
 	}
 })
 
@@ -183,6 +185,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	if translated.re().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
+	if oneHasRDMA.re().MatchString(text) {
+		tryFirst += "Each host decides by itself whether it uses RDMA: where one does and another cannot, they never connect. Set NCCL_IB_DISABLE=1 on all hosts, or give all of them NICs for RDMA. "
+	}
 	if overlay.re().MatchString(text) {
 		tryFirst += "In an overlay network of Docker a container has two interfaces: that of the overlay, and one (docker_gwbridge) that other hosts do not reach. NCCL may take the wrong one, and RDMA does not go through either: give the containers the host's network (--network=host), or name the overlay's interface in NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME. "
 	}
@@ -212,6 +217,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	}
 	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", tryFirst+try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
+
+// oneHasRDMA is a sentence about a host without RDMA.
+var oneHasRDMA = pattern{text: `(?i)\b(?:node|host|participant|machine|server|pod|one)s?\b.{0,40}\b(?:no|without|not have|not support|n.t have|n.t support|lacks?)\b.{0,15}\b(?:IB|InfiniBand|RDMA|RoCE)\b|\bonly (?:one|some) (?:of the )?(?:nodes?|hosts?|machines?|servers?).{0,20}\b(?:IB|InfiniBand|RDMA|RoCE)\b`}
 
 // timedOut is a sentence about a collective that ended by a timeout.
 var timedOut = pattern{text: `(?i)\b(?:nccl|collectives?|watchdog)\b.{0,30}\btime[- ]?(?:d )?outs?\b|\b(?:nccl|collectives?)\b.{0,20}\btimed out\b|\btime-?outs?\b.{0,20}\b(?:nccl|collectives?)\b`}

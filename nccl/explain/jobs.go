@@ -60,6 +60,9 @@ func (j *job) starting(c command) {
 	} {
 		*o.into, _ = c.value(o.options...)
 	}
+	if v, ok := c.value("--dist-init-addr", "--nccl-init-addr", "--nccl-init"); ok && !strings.Contains(v, "$") { // SGLang
+		one.address, one.port, _ = strings.Cut(v, ":")
+	}
 	if nodes, _ := c.value("--nnodes", "--num_machines", "--num-machines"); digits(one.rank) && digits(nodes) && nodes != "1" && len(j.starts) < maxFindings {
 		j.starts = append(j.starts, one)
 	}
@@ -107,6 +110,8 @@ func (s *script) apart(kind Kind) {
 		switch {
 		case ports || err1 == nil && err2 == nil && first.address != v.address && !local:
 			s.say(v.line, env.Error, "Hosts meet at different places", fmt.Sprintf("Host %s meets the others at %s port %s, and host %s at %s port %s (line %d).", v.rank, shorten(v.address), cmp.Or(shorten(v.port), "29500"), first.rank, shorten(first.address), cmp.Or(shorten(first.port), "29500"), first.line), "They wait for each other until the timeout.", "Give all hosts the address of the host with rank 0, and the same port.")
+		case err1 != nil && err2 != nil && first.address != "" && v.address != "" && first.address != v.address && !strings.Contains(first.address+v.address, "$") && !local && first.rank != v.rank:
+			s.say(v.line, env.Warning, "Hosts may meet at different places", fmt.Sprintf("Host %s meets the others at %s, and host %s at %s (line %d).", v.rank, shorten(v.address), first.rank, shorten(first.address), first.line), "Unless both names are of one host, each waits where the other does not come, until the timeout.", "Give all hosts the address of the host with rank 0.")
 		case digits(first.perHost) && digits(v.perHost) && first.perHost != v.perHost:
 			s.say(v.line, env.Warning, "Hosts start different numbers of processes", fmt.Sprintf("Host %s starts %s processes, and host %s starts %s (line %d).", v.rank, shorten(v.perHost), first.rank, shorten(first.perHost), first.line), "Most programs take the number of one host for all, and compute wrong ranks or wait.", "Start the same number on all hosts, unless the program allows others.")
 		}
@@ -428,6 +433,9 @@ var ownAddress = pattern{text: "[`(].*\\bhostname +(?:--ip-address|-i)\\b"}
 // lowPort is a port of the rendezvous that only root can listen on.
 var lowPort = pattern{text: `(?:--master[_-]port[= ]|--main_process_port[= ]|\bMASTER_PORT=)["']?([1-9]\d{0,2})(?:["'\s]|$)`}
 
+// suffixed is an address that gets a suffix, for the name of another interface.
+var suffixed = pattern{text: `^\s*(?:export +)?(\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:node|_ip))\w*)=["']?\$\{?(\w+)\}?["']?[-.\w]+["']?\s*$`}
+
 // fallsBack is a computed address that becomes the host's own if the command for it fails.
 var fallsBack = pattern{text: `^\s*(?:export +)?\w*(?:ADDR|HOST|MASTER|RDZV|HEAD|(?i:_ip))\w*=.*\|\| *(?:echo|printf) +["']?(?:localhost|127\.0\.0\.1)`}
 
@@ -537,6 +545,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if ownAddress.re().MatchString(line) && j.nodes > 1 {
 			s.say(number, env.Warning, "The address may be a loopback one", "hostname --ip-address looks up the host's own name, which /etc/hosts of many hosts gives 127.0.1.1.", "Ranks on other hosts cannot connect to such an address, and wait until the timeout.", "Print the address. Use the name itself, as scontrol show hostnames gives it, or the address of an interface.")
+		}
+		if at := suffixed.re().FindStringSubmatch(line); at != nil && at[1] == at[2] && j.nodes != 1 && strings.Contains(text, "c10d") && !strings.Contains(text, "is_host") {
+			s.say(number, env.Warning, "No host may take itself for the first", "torchrun (c10d) starts the store on the host whose own name or address is that of the endpoint, and this line adds a suffix to the name.", "A name for another interface is that of no host: all of them wait for the store, and end after a minute with a timeout.", "Give the host's own name to --rdzv-endpoint: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME choose the interface for data. Or keep the name, and start torchrun with --rdzv-conf is_host=1 on the first host, is_host=0 on the others.")
 		}
 		if fallsBack.re().MatchString(line) && (j.nodes != 1 || strings.Contains(line, "scontrol ")) {
 			s.say(number, env.Warning, "Ranks may meet at localhost", "Where the command for the address fails or is missing, as scontrol in most containers, the address becomes localhost.", "Each host then waits for itself until the timeout, and no error says why.", "Let the script stop instead, or find the address outside of the container and hand it in (MASTER_ADDR).")

@@ -314,6 +314,10 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 	if _, set := find(l.settings, "NCCL_IB_PKEY"); l.pkeyAt > 0 && !set {
 		return "", fmt.Sprintf("The peer's NIC did not answer. The test of RDMA in line %d names a partition key (--pkey_index), and NCCL_IB_PKEY is not set: NCCL uses index 0.", l.pkeyAt), "Set NCCL_IB_PKEY to the same index on all hosts, if that key alone works between them. Otherwise see whether a rank on the peer ended earlier."
 	}
+	if l.infiniband() {
+		return "", "The peer's port did not answer within NCCL_IB_TIMEOUT and its repetitions: the two NICs are of different networks, a cable or switch is bad, the subnet manager gives no path, or the peer's rank had ended before.",
+			"See whether a rank on the peer ended earlier. If it never works, see that all of the job's NICs are in one InfiniBand network (ibv_devinfo: sm_lid; ibping or ib_write_bw from each NIC to each NIC of the peer), and name in NCCL_IB_HCA those that are. Otherwise read the ports' errors (ibqueryerrors, ibdiagnet) and the subnet manager's log."
+	}
 	old := l.version.Known() && l.version.Before(choosesGID) || !l.version.Known() && strings.Contains(m, "with error ") // this form ended with 2.19.4; plugins kept it
 	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); !old || pinned {
 		return "", "", ""
@@ -323,6 +327,18 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 	}
 	return "", "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions. On RoCE this NCCL, before 2.21, uses GID index 0 unless NCCL_IB_GID_INDEX is set: a link-local address, on many cards with RoCE v1. Otherwise the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.",
 		"On RoCE upgrade to NCCL 2.21.5 or later, or set NCCL_IB_GID_INDEX to the index of RoCE v2 with the NIC's IPv4 address (show_gids). See whether a rank on the peer ended earlier, and measure between these two NICs with ib_write_bw or `fabricform verify`."
+}
+
+// infiniband reports whether the log names NICs, and all of them are of InfiniBand.
+func (l *logged) infiniband() bool {
+	named := false
+	for _, h := range l.hosts {
+		if h.roce {
+			return false
+		}
+		named = named || len(h.devices) > 0
+	}
+	return named
 }
 
 // ofUCCL says more where UCCL has printed the line, which took over this part of NCCL's source with it (collective/rdma/util_rdma.h).

@@ -75,7 +75,7 @@ var torchMeanings = []*meaning{
 	{role: cause, summary: "The port needs root", costs: "Ports below 1024 are for root alone.", instead: "Use a port from 1024 on (MASTER_PORT, --master-port).", forms: []string{"failed to bind*errno: 13 - Permission denied"}},
 	{role: effect, summary: "The rendezvous did not start", costs: "The store of rank 0 could not listen.", instead: "The line before it names the reason: often another process has the port.", forms: []string{"[E*failed to listen on any local network address"}},
 	{role: symptom, vague: true, summary: "The program uses instructions that the processor lacks", costs: "It, or a library of it, was built for a newer processor.", instead: "Build it on the oldest host of the job, or install a build for this processor.", forms: []string{"Illegal instruction", "SIGILL"}},
-	{role: symptom, vague: true, summary: "The program crashed", costs: "A process accessed memory that it does not have.", instead: "Read its backtrace: libraries of different builds (MPI, CUDA, a plugin of NCCL) are a frequent reason. NCCL_NET_PLUGIN=none excludes the network plugin.", forms: []string{"Segmentation fault", "SIGSEGV", "Segfault encountered", ": segfault at ", "eneral protection fault ip", "double free or corruption", "free(): invalid", "corrupted double-linked list", "corrupted size vs. prev_size", "malloc(): ", "munmap_chunk(): invalid pointer", "stack smashing detected", "exitcode: -11", "exitcode  : -11", "signal 11 ("}},
+	{role: symptom, vague: true, summary: "The program crashed", costs: "A process accessed memory that it does not have.", instead: "Read its backtrace: libraries of different builds (MPI, CUDA, a plugin of NCCL) are a frequent reason. NCCL_NET_PLUGIN=none excludes the network plugin.", more: crashed, forms: []string{"Segmentation fault", "SIGSEGV", "Segfault encountered", ": segfault at ", "eneral protection fault ip", "double free or corruption", "free(): invalid", "corrupted double-linked list", "corrupted size vs. prev_size", "malloc(): ", "munmap_chunk(): invalid pointer", "stack smashing detected", "exitcode: -11", "exitcode  : -11", "signal 11 ("}},
 	{role: result, summary: "A rank ended with an error", costs: "The launcher ends the other ranks when one fails.", instead: "Read the log of the first rank that failed: \"Root Cause (first observed failure)\" names it, and the traceback above it has the error.",
 		forms: []string{"ChildFailedError", "failed (exitcode: 1)", "exitcode: -6", "exitcode  : -6", "exitcode: -15", "Signal 6 (SIGABRT)", "on signal 6 (Aborted)", "Sending process*closing signal SIGTERM", "ProcessExitedException", "ProcessRaisedException", "Received Signals.SIGTERM", "SignalException", "Root Cause (first observed failure)", "Engine core initialization failed", "Engine process failed to start", "Engine core proc", "Error: failed to run torchrun " /* ColossalAI */, "terminate called after throwing an instance of", "EngineDeadError", "RayActorError", "RendezvousGracefulExitError", "BrokenProcessPool"}},
 	endedItself,
@@ -154,6 +154,14 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 		return "", "A call of the system or of a library failed on this rank. Between hosts that is mostly an address that ranks do not reach (a firewall, or NCCL chose another interface), or a NIC that RDMA cannot use; in a container also a full /dev/shm." + l.mpiAlone(), otherHosts + " " + fullShared + " " + askNCCL
 	}
 	return "", "", ""
+}
+
+// crashed says more of a crash where NCCL joins hosts by NVLink.
+func crashed(l *logged, _ string) (summary, costs, instead string) {
+	if l.joinedAt == 0 {
+		return "", "", ""
+	}
+	return "", "", fmt.Sprintf("In line %d NCCL joins hosts by NVLink (MNNVL): see first whether NCCL_MNNVL_ENABLE=0 helps, then update NCCL and the driver with its IMEX and Fabric Manager. (healthMask 0xaa there is that of a healthy GPU.) Otherwise read the backtrace: libraries of different builds are a frequent reason.", l.joinedAt)
 }
 
 // mpiAlone is a sentence about an interface that is named to MPI and not to NCCL; "" if there is none.

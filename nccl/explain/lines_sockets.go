@@ -139,6 +139,9 @@ func reached(l *logged, m string) (summary, costs, instead string) {
 	case bridged(a):
 		return "", fmt.Sprintf("%s may be an address of a network that Docker made (docker network create, compose), as ip addr shows by a name br-…: other hosts do not reach it. Otherwise the other rank has exited or has not started, or a firewall is between.", a), "If it is Docker's: run the containers with --network=host, or set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts. Otherwise read the other ranks' logs, and open the hosts' TCP ports."
 	case a.Is4() && a.IsLinkLocalUnicast():
+		if a == netip.AddrFrom4([4]byte{169, 254, 20, 10}) {
+			return "Link-local address for bootstrap", fmt.Sprintf("The peer announced %s, which Kubernetes' cache for DNS has on every host (interface nodelocaldns): other hosts do not reach it.", a), "Set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts, or to ^nodelocaldns,docker,lo."
+		}
 		return "Link-local address for bootstrap", fmt.Sprintf("The peer announced %s, which an interface has that got no address (from DHCP), or one of a container or a BMC: other hosts do not reach it.", a), "Set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts."
 	case a.Is6() && a.IsLinkLocalUnicast():
 		return "Link-local address for bootstrap", fmt.Sprintf("The peer announced %s, which only its own link reaches.", a), "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. " + bootstrapAt

@@ -10,6 +10,14 @@ const oneGPU = "Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), a
 
 const noNetwork = "No network that NCCL_NET allows"
 
+// ofAMDLinks says more of GPUs' links where RCCL reads them.
+func ofAMDLinks(l *logged, _ string) (summary, costs, instead string) {
+	if !l.amd {
+		return "", "", ""
+	}
+	return "", "RCCL found a link (XGMI) between GPUs in one direction alone: the container or virtual machine has a part of the GPUs, so that the other ends of their links are missing, or RCCL is older than the GPUs.", "Use all GPUs of the host (rocm-smi --showtopo shows which are joined), or give a virtual machine whole groups of them. Otherwise update ROCm with its RCCL."
+}
+
 // usageMeanings are lines about how NCCL is called and set up.
 var usageMeanings = []*meaning{
 	{role: cause, summary: "Two ranks on one GPU", costs: "NCCL does not start when two ranks use the same GPU. Hosts or containers with equal host names look the same, too.", instead: oneGPU,
@@ -31,7 +39,7 @@ var usageMeanings = []*meaning{
 	{role: cause, summary: "The topology file cannot be used", costs: "NCCL_TOPO_FILE or NCCL_GRAPH_FILE names a file that is missing or broken, or that describes another machine.", instead: "Correct the path, or remove the variable.",
 		forms: []string{"Could not open XML graph", "XML Parse", "Error : name*too long (max", "Error : value*too long (max", "XML Topology has wrong version", "XML Graph has wrong version", "XML Mismatch", "XML Import Channel", "requires NIC*but that NIC is not available"}},
 	{role: symptom, summary: "Ranks wait in different collectives", costs: "NCCL's kernels waited long for another rank: the ranks call different collectives, or one has stopped.", instead: disagree, forms: []string{"Your program may be hanging" /* 2.4.2–2.6.4 */}},
-	{role: symptom, summary: "NCCL does not understand the GPUs' links", costs: "NCCL found a link between GPUs in one direction alone: mostly this NCCL is older than the GPUs or their switches (H100 is supported from 2.15.1 on), sometimes a virtual machine or container shows a part of /sys.",
+	{role: symptom, summary: "NCCL does not understand the GPUs' links", more: ofAMDLinks, costs: "NCCL found a link between GPUs in one direction alone: mostly this NCCL is older than the GPUs or their switches (H100 is supported from 2.15.1 on), sometimes a virtual machine or container shows a part of /sys.",
 		instead: "Install a newer NCCL, or a PyTorch that has one. If that does not help, NCCL_TOPO_DUMP_FILE=/tmp/topo.xml writes what NCCL sees.", forms: []string{"Failed to find reverse path"}},
 	{role: symptom, summary: "NCCL's picture of the hosts is inconsistent", costs: "The ranks see GPUs and NICs that do not fit together: ranks of one host have different devices or NCCL_… values, two hosts have one name, versions differ, or a virtual machine or container shows a part of /sys.", more: explainNoNetID,
 		instead: "Give all ranks of a host the same variables and devices, each host a name of its own, and all hosts one version of NCCL. NCCL_TOPO_DUMP_FILE=/tmp/topo.xml writes what NCCL sees.",

@@ -129,6 +129,9 @@ var nnodes = pattern{text: `--nnodes[= ](?:\d+:)?(\d+)\b`}
 // ofSkyPilot is what SkyPilot writes before a line of a task with several hosts; with one host it is "(task, pid=7)".
 var ofSkyPilot = pattern{text: `^\((?:head|worker\d+), rank=\d+, pid=`}
 
+// largeRank is the beginning of a line of SGLang or PyTorch by a rank that no host with eight GPUs has.
+var largeRank = pattern{text: `^\[(?:rank|[\d: .-]{10,30} (?:DP\d+ )?TP)(?:[89]|[1-9]\d+)\b`}
+
 // meetsHere is the address at which a program lets its ranks meet, where it is that of each host alone.
 var meetsHere = pattern{text: `(?i)\binit[ _]method\W{1,3}tcp://(?:localhost|127\.0\.0\.1):\d`}
 
@@ -179,6 +182,12 @@ func (l *logged) background(number int, line string) {
 				l.preparing = 0
 			}
 		}
+	}
+	if l.joinedAt == 0 && (strings.Contains(line, " MNNVL 1") || strings.Contains(line, "MNNVL busId")) && !strings.Contains(line, "cliqueSize 1 ") {
+		l.joinedAt = number
+	}
+	if at := largeRank.re().FindStringSubmatch(line); at != nil {
+		l.asked = max(l.asked, 2)
 	}
 	if l.loopAt == 0 && meetsHere.re().MatchString(line) {
 		l.loopAt = number

@@ -108,7 +108,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "NET/IB: [") && strings.Contains(m, " speed=") /* 2.20.5– */ :
 	case strings.HasPrefix(m, "NET/IB: [") /* –2.3.7 */ :
 		l.usingIB(number, h, strings.Replace(m, "] ", "]", 1))
-		h.early = "NCCL before 2.4"
+		h.early, l.before24 = "NCCL before 2.4", true
 	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"), strings.HasPrefix(m, "NET : Using interface ") /* –2.3 */ :
 		_, rest, _ := strings.Cut(m, "Using ")
 		for field := range strings.FieldsSeq(strings.TrimPrefix(rest, "interface ")) {
@@ -225,6 +225,7 @@ const manyDevices = 20
 // usingIB parses " NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>".
 func (l *logged) usingIB(number int, h *hostLog, m string) {
 	list, oob, _ := strings.Cut(m, "; OOB ")
+	l.overIB = true
 	h.roce = h.roce || strings.Contains(list, "/RoCE")
 	for field := range strings.FieldsSeq(list) {
 		bracket := strings.Index(field, "]")

@@ -101,12 +101,12 @@ func (s *script) sharedTold(text string) {
 }
 
 // ofOneMachine is a sentence about several containers on one host.
-var ofOneMachine = pattern{text: `(?i)\b(?:two|2|both|several|multiple|different|separate|between)\b[^.\n]{0,20}\b(?:dockers?|containers?|pods?)\b[^.\n]{0,20}\b(?:in|on|of) (?:the |a )?(?:one|same|single) (?:physical )?(?:host|machine|node|server|box)\b`}
+var ofOneMachine = pattern{text: `(?i)\b(?:two|[2-9]|1[0-6]|both|several|multiple|different|separate|between|all|these)\b[^.\n]{0,20}\b(?:dockers?|containers?|pods?)\b[^.\n]{0,25}\b(?:in|on|of) (?:the |a )?(?:one|same|single) (?:physical )?(?:host|machine|node|server|box)\b`}
 
 // oneHostTold reports prose by which the ranks of one host are in several containers, beside a log that shows TCP between them.
 func (s *script) oneHostTold(text string, kind Kind) {
-	if at := ofOneMachine.re().FindStringIndex(text); at != nil && kind == Log && s.tcp {
-		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Containers of one host", "The text tells of several containers on one host, and the log shows TCP between ranks.",
+	if at := ofOneMachine.re().FindStringIndex(text); at != nil && kind == Log && (s.tcp || s.overIB) {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "Containers of one host", "The text tells of several containers on one host, and the log shows the network that NCCL uses.",
 			"NCCL takes containers with names of their own for different hosts (getHostHash in src/misc/utils.cc: host name and boot ID), and sends over the network what could go over NVLink or shared memory.",
 			"Run all ranks of a host in one container. Otherwise give the containers one NCCL_HOSTID, all GPUs of the host (chosen by CUDA_VISIBLE_DEVICES inside), and --ipc=host --pid=host.")
 	}

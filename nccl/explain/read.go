@@ -322,7 +322,7 @@ func (r *reading) document(name, text string) Kind {
 }
 
 // plugsNetwork is what texts have that use the network plugins of AWS (libfabric for EFA) and of Google: NCCL_IB_HCA does not choose their devices.
-var plugsNetwork = pattern{text: `\bFI_(?:PROVIDER|EFA_\w+)|ofi-nccl|/opt/amazon/efa|amazonaws\.com/efa|NET/OFI|\bEFA\b|fi_info -p efa|NCCL_(?:FASTRAK|GPUDIRECTTCPX)_|gpudirect-tcpx`}
+var plugsNetwork = pattern{text: `\bFI_(?:PROVIDER|EFA_\w+)|ofi-nccl|/opt/amazon/efa|amazonaws\.com/efa|NET/OFI|AWS Libfabric|\bEFA\b|fi_info -p efa|NCCL_(?:FASTRAK|GPUDIRECTTCPX)_|gpudirect-tcpx`}
 
 // composed is what docker compose writes before each line of a service: "trainer-1  | ".
 var composed = pattern{text: `^[A-Za-z][\w.-]*[_-]\d+ +\| ?`}
