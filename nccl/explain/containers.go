@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -114,6 +115,9 @@ func (s *script) containers(text string, kind Kind) {
 		disabled = disabled || v.name == "NCCL_IB_DISABLE" && env.ParseNumber(v.value).Value != 0
 		return strings.HasPrefix(v.name, "NCCL_IB_") && v.name != "NCCL_IB_DISABLE" || v.name == "NCCL_NET" && v.value == "IB"
 	})
+	if kind == Kubernetes {
+		s.slotsOfPods(text)
+	}
 	if kind == Kubernetes && !disabled {
 		s.pods(text, rdma)
 		rdma = rdma || sharedRDMA.re().MatchString(text)
@@ -137,6 +141,10 @@ func (s *script) containers(text string, kind Kind) {
 		}
 	}
 	if kind != Kubernetes && kind != Compose || strings.Contains(text, "privileged: true") {
+		return
+	}
+	if launcher, worker := strings.Index(text, "Launcher:"), strings.LastIndex(text, "Worker:"); kind == Kubernetes && launcher >= 0 && worker > launcher && strings.Contains(text[launcher:worker], "IPC_LOCK") && !strings.Contains(text[worker:], "IPC_LOCK") && !strings.Contains(text[worker:], "memlock") {
+		s.say(1+strings.Count(text[:worker], "\n"), env.Warning, "memlock is limited", "The launcher's container has IPC_LOCK, and the workers', which run the ranks, have it not.", "Unless the container runtime's own limit is unlimited, RDMA cannot register memory.", "Add securityContext: capabilities: add: [\"IPC_LOCK\"] to the workers' container.")
 		return
 	}
 	devices, lock := strings.Contains(text, "/dev/infiniband"), strings.Contains(text, "IPC_LOCK") || strings.Contains(text, "memlock")
@@ -169,6 +177,28 @@ func (s *script) unexpanded(text string) {
 
 // nameOf is the name of a variable of a pod.
 var nameOf = pattern{text: `^\s*- name: *["']?([A-Z_][A-Z0-9_]*)["']? *$`}
+
+var (
+	// perPod are the processes that mpirun starts on each host, and gpusOfEach the GPUs that each of nccl-tests takes.
+	perPod     = pattern{text: `mpirun\b[^#]*?\s(?:-N|-npernode|--npernode) +(\d{1,2})\b`}
+	gpusOfEach = pattern{text: `_perf\b[^#\n]*?\s(?:-g|--ngpus)[ =](\d{1,2})\b`}
+	// gpusOfPod is a pod's number of GPUs, whole or shared ones.
+	gpusOfPod = pattern{text: `(?m)^\s*['"]?(?:nvidia\.com/gpu|amd\.com/gpu|volcano\.sh/(?:v?gpu-number))['"]?: *['"]?(\d{1,2})\b`}
+)
+
+// slotsOfPods compares the GPUs that the processes of a pod ask for with those that it has.
+func (s *script) slotsOfPods(text string) {
+	each, in := perPod.re().FindStringSubmatch(text), gpusOfEach.re().FindStringSubmatchIndex(text)
+	all := gpusOfPod.re().FindAllStringSubmatch(text, maxFindings)
+	if each == nil || in == nil || len(all) == 0 || slices.ContainsFunc(all, func(at []string) bool { return at[1] != all[0][1] }) {
+		return
+	}
+	n, _ := strconv.Atoi(each[1])
+	g, _ := strconv.Atoi(text[in[2]:in[3]])
+	if has, _ := strconv.Atoi(all[0][1]); has > 0 && n*g > has {
+		s.say(1+strings.Count(text[:in[2]], "\n"), env.Error, "More GPUs than a pod has", fmt.Sprintf("mpirun starts %d processes in each pod, and each asks for %d GPUs (-g), but a pod has %d.", n, g, has), "The test ends with invalid device ordinal.", fmt.Sprintf("Write -g 1 with -N %d.", has))
+	}
+}
 
 // pods checks what pods with GPUs get of the network. rdma says that settings for RDMA are there, which containers checks.
 func (s *script) pods(text string, rdma bool) {

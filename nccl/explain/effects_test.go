@@ -317,6 +317,9 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"a:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 169.254.20.10<43369> failed : Software caused connection abort\n", "nodelocaldns", "from DHCP"},
 		{"a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.252.129.107<0>\nWhen 8 containers are scheduled on the same node, NCCL is slower than over different nodes.\n", "Containers of one host", ""},
 		{"a:1:2 [3] NCCL INFO NCCL_SOCKET_IFNAME set by environment to ^docker,lo\na:1:2 [3] NCCL INFO NET/Plugin: Loaded net plugin AWS Libfabric (v7)\n", "", "No list of devices"},
+		// The rank that saw a timeout first (PrimeIntellect-ai/prime-rl#3186), and two hosts in prose (pytorch/pytorch#23363).
+		{"[rank0]:[E804 23:05:54.8 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from  rank 13 and we will try our best to dump the debug info. Last enqueued NCCL work: 1261, last completed NCCL work: 1259.\n", "Read the lines of rank 13", ""},
+		{"NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:272, unhandled system error\n# node 0: 192.0.2.1\n# node 1: 192.0.2.2\n", "Between hosts that is mostly", "Most frequent are"},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

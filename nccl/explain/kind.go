@@ -147,7 +147,7 @@ func language(name, text string, environment bool) Kind {
 	switch {
 	case starts("#SBATCH "):
 		return Slurm
-	case !has(".md", ".rst") && starts("apiVersion:") && starts("kind:"): // also within prose
+	case !has(".md", ".rst") && (starts("apiVersion:") && starts("kind:") || podsOfHosts.re().MatchString(text) && strings.Contains(text, "containers:")): // also within prose
 		return Kubernetes
 	case isPython(name, text):
 		return Python

@@ -61,6 +61,7 @@ type logged struct {
 	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
 	inBootstrap  bool                // NCCL's own trace of an error comes from bootstrap
 	joinedAt     int                 // line by which NCCL joins hosts by NVLink
+	sawFirst     string              // rank whose timeout PyTorch's watchdog of another rank names
 	loopAt       int                 // line by which the ranks meet at localhost
 	disableAt    int                 // line of prose that names NCCL_IB_DISABLE, or that sets it
 	mpiAt        int                 // line of an option of Open MPI for its own interfaces

@@ -132,6 +132,12 @@ var ofSkyPilot = pattern{text: `^\((?:head|worker\d+), rank=\d+, pid=`}
 // largeRank is the beginning of a line of SGLang or PyTorch by a rank that no host with eight GPUs has.
 var largeRank = pattern{text: `^\[(?:rank|[\d: .-]{10,30} (?:DP\d+ )?TP)(?:[89]|[1-9]\d+)\b`}
 
+// blames is what PyTorch's watchdog says of the rank that saw a timeout first.
+var blames = pattern{text: `due to a collective timeout from +rank (\d+)`}
+
+// secondHost is a heading of what is for the second of several hosts.
+var secondHost = pattern{text: `(?i)^\W{0,4}(?:node|host|machine|server|worker)[ _-]?[12]\b\W{1,4}\d+\.\d+\.\d+\.\d+`}
+
 // meetsHere is the address at which a program lets its ranks meet, where it is that of each host alone.
 var meetsHere = pattern{text: `(?i)\binit[ _]method\W{1,3}tcp://(?:localhost|127\.0\.0\.1):\d`}
 
@@ -187,6 +193,12 @@ func (l *logged) background(number int, line string) {
 		l.joinedAt = number
 	}
 	if at := largeRank.re().FindStringSubmatch(line); at != nil {
+		l.asked = max(l.asked, 2)
+	}
+	if at := blames.re().FindStringSubmatch(line); at != nil && l.sawFirst == "" {
+		l.sawFirst = at[1]
+	}
+	if secondHost.re().MatchString(line) {
 		l.asked = max(l.asked, 2)
 	}
 	if l.loopAt == 0 && meetsHere.re().MatchString(line) {

@@ -389,6 +389,8 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	}
 	firsts, check := " It is one of the group's first: nothing shows that its ranks ever exchanged data.", "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, whether NCCL_IB_DISABLE=1 helps (RDMA), and nccl-tests. If only some ranks wait: "+slowest
 	switch {
+	case len(ranks) == 0 && l.sawFirst != "":
+		return "", fmt.Sprintf("Rank %s reported the timeout first, and told the others: a collective did not end there, because a rank did not take part in it (it failed, is late, or saves or evaluates alone) or the network stopped. The timeout is an effect, not the cause.", l.sawFirst), fmt.Sprintf("Read the lines of rank %s: they name the collective and its group. ", l.sawFirst) + slowest
 	case len(ranks) == 0 && l.epochAt > 0:
 		return "", fmt.Sprintf("A collective did not end in time. Line %d names the end of an epoch, an evaluation, or data that differ: there ranks most often differ, because one has fewer batches, or evaluates, saves or logs alone, and the others wait for it. The timeout is an effect, not the cause.", l.epochAt), "Give all ranks equally many batches (drop_last, DistributedSampler, join() of DDP), and call collectives on all of them also there. " + slowest
 	case len(ranks) == 0 && l.noneEnded():
