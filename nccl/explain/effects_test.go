@@ -320,6 +320,14 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		// The rank that saw a timeout first (PrimeIntellect-ai/prime-rl#3186), and two hosts in prose (pytorch/pytorch#23363).
 		{"[rank0]:[E804 23:05:54.8 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from  rank 13 and we will try our best to dump the debug info. Last enqueued NCCL work: 1261, last completed NCCL work: 1259.\n", "Read the lines of rank 13", ""},
 		{"NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:272, unhandled system error\n# node 0: 192.0.2.1\n# node 1: 192.0.2.2\n", "Between hosts that is mostly", "Most frequent are"},
+		// All ranks on one host (NVIDIA/nccl#348).
+		{"mpirun -np 16 -H a:8,b:8 ./all_reduce_perf -g 1\n[1,13]<stdout>:a: Test CUDA failure common.cu:732 'invalid device ordinal'\n", "Rank 13 runs on a", ""},
+		{"mpirun -np 8 ./all_reduce_perf -g 1\n[1,3]<stdout>:a: Test CUDA failure common.cu:732 'invalid device ordinal'\n", "error:  No GPU in this process", "Rank 3 runs"},
+		{"8机x8GPU hang住。\nINFO training on multiple gpus, this gpu 7\n", "a hang of ranks on several hosts", "of no second host"},
+		{"a:1:2 [0] NCCL INFO Channel 01 : 4[40] -> 0[40] [receive] via NET/FastSocket/0\n", "by TCP", "packets of RDMA"},
+		{"multi-node (32x H100), 4 nodes is as fast as 1 node.\n", "NCCL is slower than expected", ""},
+		{"#SBATCH --nodes=2\nexport VLLM_HOST_IP=$(hostname -i)\nsrun ray start --address $head:6379 --block &\n", "One address for all hosts", ""},
+		{"#SBATCH --nodes=2\nsrun bash -c 'export VLLM_HOST_IP=$(hostname -i); ray start --address $head:6379 --block' &\n", "", "One address for all hosts"},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

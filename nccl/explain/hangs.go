@@ -83,7 +83,7 @@ func (l *logged) meetHere() string {
 func (l *logged) overTCP() bool {
 	return !slices.ContainsFunc(l.order, func(name string) bool {
 		h := l.hosts[name]
-		return h.network != "Socket" && (h.remote || h.network != "")
+		return h.network != "Socket" && h.network != fastSocket && (h.remote || h.network != "")
 	})
 }
 
@@ -100,7 +100,7 @@ var hanging = sync.OnceValue(func() hangWords {
 		hangs:     compile(`(?i)\b(?:hang(?:s|ing|ed)?|hung|stucks?|stall(?:s|ed|ing)?|freez(?:e|es|ing)|froze|frozen|deadlock\w*|(?:blocks?|waits?|waiting) forever|no (?:more |further |new )?(?:response|progress|output)|nothing happens|stops? (?:running|responding)|n['o]t (?:proceed|progress|respond|move))\b|卡住|卡死|卡在|一直等|不动`),
 		denies:    compile(`(?i)(?:\b(?:not|never|without|no longer)|n['’]t|\b(?:can|could|may|might)(?: potentially)?(?: (?:cause|lead to|result in))?)(?: (?:get|be|to|any|a|the))*[ ]$`),
 		withRanks: compile(`(?i)\bnccl|torchrun|\bdistributed|multi[- ]?gpus?\b|\bddp\b|\bgpus?\b|dist_train|tensor[-_ ]parallel|deepspeed|accelerate launch|mpirun|all_?reduce|nproc|多卡|双卡`),
-		withHosts: compile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:another|the other|second|remote) (?:node|machine|server|host|pod)\b|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台`),
+		withHosts: compile(`(?i)multi[- _]?(?:nodes?|workers?|hosts?)|different (?:subnets?|networks?|regions?)|\bNAT\b|public ips?\b|multi[- ]servers?\b|large[- ]scale (?:\w+ )?(?:training|jobs?|clusters?)|(?:two|three|four|five|six|eight|sixteen|[2-9]|[1-9]\d+|several|multiple|different|both|other|these|across|all) (?:\w+ )?(?:nodes|machines|servers|hosts|pods)|\b(?:another|the other|second|remote) (?:node|machine|server|host|pod)\b|\b(?:two|three|four|2|3|4)[- ](?:node|machine|server|host)\b|--?hostfile|node[-_]rank|machine[-_]rank|num[-_]nodes["']?[:=] *[2-9]|more than (?:8|16|32|64) gpus|多机|多节点|跨主机|跨机|两台|(?:[2-9]|[1-9]\d+|[两二三四五六八])(?:机|台|个?节点)`),
 	}
 })
 

@@ -427,6 +427,9 @@ func (s *script) ownPlace(text string) {
 	}
 }
 
+// sameForAll is a computed address of the host that a script exports.
+var sameForAll = pattern{text: "^export VLLM_HOST_IP=[\"']?(?:\\$\\(|`)"}
+
 // ownAddress is a command that looks up the address of its host's own name.
 var ownAddress = pattern{text: "[`(].*\\bhostname +(?:--ip-address|-i)\\b"}
 
@@ -542,6 +545,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if at := rayAddress.re().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")
+		}
+		if sameForAll.re().MatchString(line) && kind == Slurm && j.nodes > 1 && strings.Contains(text, "ray start") {
+			s.say(number, env.Warning, "One address for all hosts", "The batch script, which runs on the first host, computes VLLM_HOST_IP, and srun hands it to the tasks of all hosts.", "vLLM needs a different address of each host: the others announce the first host's, and their ranks are not found.", "Compute it in each task: srun bash -c 'export VLLM_HOST_IP=$(hostname -i); ray start …'.")
 		}
 		if ownAddress.re().MatchString(line) && j.nodes > 1 {
 			s.say(number, env.Warning, "The address may be a loopback one", "hostname --ip-address looks up the host's own name, which /etc/hosts of many hosts gives 127.0.1.1.", "Ranks on other hosts cannot connect to such an address, and wait until the timeout.", "Print the address. Use the name itself, as scontrol show hostnames gives it, or the address of an interface.")

@@ -1,6 +1,10 @@
 package explain
 
-import "strings"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 const (
 	kernelFailed = "A CUDA kernel failed"
@@ -53,7 +57,7 @@ var cudaMeanings = []*meaning{
 	{role: cause, summary: "Driver and libraries do not match", costs: "The loaded kernel module has another version than the driver's libraries.", instead: "Reboot after an update of the driver, or unload and load the module; in a container remove CUDA compat libraries. In WSL and Docker Desktop, update them to a release that knows this driver.",
 		forms: []string{"Driver/library version mismatch", "unsupported display driver", "Error 500: named symbol not found", "NVRM: API mismatch"}},
 	{role: cause, summary: "Thrust does not know the GPU", costs: "This comes of how the program and its libraries were built: with PyTorch 1.8 and CUDA 11.1 it happens with one GPU, too. It is no sign that a GPU is missing.", instead: "Take another PyTorch (1.7, or 1.9 and later), and build its extensions again for it.", forms: []string{"on 1st step: cudaErrorInvalidDevice"}},
-	{role: cause, summary: "No GPU in this process", costs: "The process sees no GPU, or fewer than it asks for: more processes than GPUs, or CUDA_VISIBLE_DEVICES and LOCAL_RANK do not fit together. With Slurm's --gpus-per-task=1, each task sees one GPU, whose number is 0. Or CUDA's libraries are not found there (LD_LIBRARY_PATH did not come to that host), or this PyTorch is a build for CPUs.",
+	{role: cause, summary: "No GPU in this process", more: crowded, costs: "The process sees no GPU, or fewer than it asks for: more processes than GPUs, or CUDA_VISIBLE_DEVICES and LOCAL_RANK do not fit together. With Slurm's --gpus-per-task=1, each task sees one GPU, whose number is 0. Or CUDA's libraries are not found there (LD_LIBRARY_PATH did not come to that host), or this PyTorch is a build for CPUs.",
 		instead: "Check nvidia-smi inside the container, CUDA_VISIBLE_DEVICES and the number of processes per host (--nproc_per_node). In Slurm ask for --gpus-per-node instead.", forms: []string{"no CUDA-capable device is detected", "invalid device ordinal", "No CUDA GPUs are available", "Failed to infer device type", "no GPU resources available", "GPUs requested but none are available", "no GPUs found", "you might not have a CUDA gpu", "exceeds ndev", "Invalid device count requested", "Invalid number of GPUs:*requested but only", "device < num_gpus INTERNAL ASSERT FAILED", "No visible GPU devices", "no supported devices found for platform CUDA", "no ROCm-capable device is detected", "hipErrorInvalidDevice", "hipErrorNoDevice", "ailed to set cuda device"}},
 	{role: cause, summary: "The driver's libraries are missing", costs: "libcuda, libnvidia-ml and libnvidia-ptxjitcompiler belong to the driver; a container gets them from the NVIDIA container runtime.", instead: "Install the NVIDIA container toolkit on the host, start the container with --gpus all (or the nvidia runtime), with compute and utility in NVIDIA_DRIVER_CAPABILITIES, and check nvidia-smi inside. Outside of containers, install the driver on that host.",
 		forms: []string{"libcuda.so.1: cannot open shared object file", "libnvidia-ml.so.1: cannot open shared object file", "Failed to open libnvidia-ml.so", "ommand not found: nvidia-container-cli" /* enroot */, "could not select device driver" /* docker */, "PTX JIT compiler library not found"}},
@@ -101,4 +105,20 @@ func explainStart(_ *logged, m string) (summary, costs, instead string) {
 		return nvlsFails.summary, nvlsFails.costs, nvlsFails.instead
 	}
 	return "", "", ""
+}
+
+// ofTester is a line of nccl-tests with mpirun's rank before it, and the host's name.
+var ofTester = pattern{text: `^\[\d+,(\d+)\]<\w+>: ?([\w.-]+): Test CUDA failure`}
+
+// crowded says more of a rank that is on the first host of several, where it finds no GPU for its number.
+func crowded(l *logged, m string) (summary, costs, instead string) {
+	at := ofTester.re().FindStringSubmatch(m)
+	if at == nil || l.asked < 2 {
+		return "", "", ""
+	}
+	if rank, _ := strconv.Atoi(at[1]); rank < 8 {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("Rank %s runs on %s, and finds no GPU of its number there. mpirun names several hosts: it mostly started the ranks of all of them on one, because the names or addresses are of one host, or because it fills that host's slots first.", at[1], at[2]),
+		"See where ranks run: mpirun with the same options and hostname as its program. Give names of different hosts, and --map-by ppr:8:node (8 GPUs per host)."
 }

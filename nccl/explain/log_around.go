@@ -148,7 +148,7 @@ var disablesIB = pattern{text: `NCCL_IB_DISABLE(?:[= :"']+(?:set by environment 
 var mpiOver = pattern{text: `--?mca +(?:btl|oob)_tcp_if_include +([\w./,:-]+)`}
 
 // hostsOf is the list of hosts of mpirun.
-var hostsOf = pattern{text: `mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`}
+var hostsOf = pattern{text: `mpirun .*?-(?:H|host|-host) +([\w.:,-]+,[\w.:-]+)`}
 
 var (
 	// ofOneHost is what launchers and vLLM say where a job has one host; ofMore are options and settings with which it may have more.

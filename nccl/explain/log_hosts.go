@@ -283,11 +283,17 @@ func isLocal(name string) bool {
 	return name == "lo" || strings.HasPrefix(name, "veth") && len(name) > len("veth123")
 }
 
+// fastSocket is the network of Google's plugin that sends over several TCP connections.
+const fastSocket = "FastSocket"
+
 // channel parses "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA".
 func (l *logged) channel(number int, h *hostLog, m string) {
 	_, path, _ := strings.Cut(m, " via NET/")
 	h.remote = true
-	l.tcp = l.tcp || strings.HasPrefix(path, "Socket")
+	l.tcp = l.tcp || strings.HasPrefix(path, "Socket") || strings.HasPrefix(path, fastSocket)
+	if strings.HasPrefix(path, fastSocket) && h.network == "" {
+		h.network, h.at = fastSocket, number
+	}
 	switch {
 	case strings.Contains(path, "GDRDMA"):
 		h.gdr++

@@ -19,8 +19,8 @@ type slowWords struct {
 
 var slowly = sync.OnceValue(func() slowWords {
 	return slowWords{
-		slow:     compile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
-		ofNCCL:   compile(`(?i)\bnccl|all_?reduce|\bbusbw\b|bus bandwidth`),
+		slow:     compile(`(?i)\bslow(?:er|ly|ness)?\b|\b(?:low|poor|bad|lower|worse) (?:bus ?)?(?:bandwidth|performance|throughput|bw|busbw|speed)\b|\b(?:bandwidth|performance|throughput|busbw|speed)\b.{0,40}\b(?:low|lower|poor|bad|half|worse|less|only|drops?)\b|\b(?:GB/s|Gbps|GBps)\b.{0,40}\b(?:half|less|lower|only|instead of)\b|\bas (?:fast|slow) as (?:on )?(?:1|one|a single) (?:node|host|machine|server|gpu)\b|(?:性能|带宽|速度).{0,12}(?:低|慢|差|一半)|很慢|太慢`),
+		ofNCCL:   compile(`(?i)\bnccl|all_?reduce|\bmulti-?nodes?\b.{0,60}\b(?:[AHB]\d00|GB\d00|gpus?)\b|\bbusbw\b|bus bandwidth`),
 		overRDMA: compile(`(?i)\b(?:infiniband|roce|rdma|gdr|gpu ?direct|mlx\d_\d|mellanox|connectx|\d+ ?-?gbps?\b.{0,10}\bib\b|ib\b.{0,10}\bnetwork)|\bIB\b`),
 		noDirect: compile(`(?i)(?:\bnot\b|n['’]t|\bno\b|\bmissing\b).{0,40}\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b|\b(?:nv_peer_mem\w*|nvidia[-_]peermem|gpu ?direct(?: rdma)?|gdr(?:dma)?)\b.{0,20}\b(?:is|was|are)(?: not|n['’]t) (?:loaded|installed|working|enabled|available)`),
 	}
