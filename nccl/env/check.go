@@ -107,9 +107,12 @@ func Check(name, value string, c Context) []Finding {
 	}
 	k.special()
 	if leavesOut := strings.HasPrefix(value, "^"); c.Fleet && v.PerHost && !leavesOut && !slices.Contains(drivers, strings.TrimSuffix(value, "_")) && strings.ContainsAny(value, "=0123456789") /* else a kind of name, as en and ib */ && !slices.ContainsFunc(k.out, func(f Finding) bool { return f.Severity == Error }) {
+		instead := "Set it on each host by itself (nccl.conf, or -e of docker run), or remove it: NCCL then chooses on each host."
+		if c.Declared {
+			instead = "Set it per host, or remove it: it is derived for each host."
+		}
 		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name),
-			"A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each "+
-				"host.")
+			"A host with other names or tables fails, or falls back silently.", instead)
 	}
 	return k.out
 }

@@ -97,7 +97,7 @@ var said = sync.OnceValue(func() sayings {
 		setsDirect: compile("^[ \t`$]*(?:export +)?NCCL_P2P_DISABLE=['\"]?1['\" \t`.]*(?:python|torchrun|accelerate|vllm|\\./|\r?\n?$)"),
 		helps:      compile(`(?i)\bprevents? (?:the |this |a )?(?:hang|deadlock|crash)|\b(?:disabl|avoid|prevent)\w* [^.]{0,60}\b(?:that|which) caus(?:es?|ed|ing) (?:the |this |a )?(?:hang|deadlock|crash)|\bunless\b|\bsuccee(?:ds?|ded)\b|\bsuccessful(?:ly)?\b|\b(?:is|was) (?:ok|okay|fine)\b|\bpass(?:es|ed)\b|\bwork(?:s|ed|ing|around)\b|\b(?:it|to) work\b|\bhelp|\bfix|\bs(?:ol|lo)v|\bresolv|no longer hang|\bwork fine\b|\b(?:goes|going|runs?) (?:well|fine)\b|\b(?:no|without|not any) (?:any )?(?:problems?|issues?)\b|可以|解决|成功|正常`),
 		stillFails: compile(`(?i)\bstill (?:see|get|hang|fail|stuck|crash|the same|not)|n['o]t (?:work|help|fix|solve|resolve)|no (?:effect|luck|help|difference)|没用|无效`),
-		helpsNot:   compile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|不能|无法|没用|无效`),
+		helpsNot:   compile(`(?i)n['o]t (?:work|help|fix|solve|resolve|make)|no (?:effect|luck|help|difference)|\bstill\b|without success|unable|could|whether|\bif\b|\btry\b|\?|\b(?:ping|ssh|telnet|nc|netcat|iperf3?|r?ping|ib_\w+|single[- ]node|one node|one machine)s?\b[^.]{0,40}\b(?:works?|worked|working|fine|ok|okay)\b|不能|无法|没用|无效`),
 	}
 })
 
@@ -138,7 +138,7 @@ func (s *script) cured(number int, line string) {
 		}
 		s.helped = append(s.helped, c.name)
 		value, _, _ := strings.Cut(cmp.Or(c.set.FindString(line), c.name), "\n")
-		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: "The text says that " + strings.Trim(value, "`'\" ") + helps, Costs: costs, Instead: c.instead})
+		s.add(number, env.Finding{Severity: env.Warning, Name: c.name, Summary: c.summary, Wrong: "The text says that " + strings.Trim(value, "`'\" .,") + helps, Costs: costs, Instead: c.instead})
 		return
 	}
 	if i := slices.IndexFunc(clauses, knownCures()[0].set.MatchString); i >= 0 && tell.stillFails.MatchString(strings.Join(clauses[i:min(i+2, len(clauses))], " ")) {

@@ -55,6 +55,9 @@ func (s *script) mentions(text string, kind Kind) {
 			default:
 				if value, ok := m.value(); ok {
 					value.line = number
+					if m.kind == Python && strings.HasSuffix(strings.TrimRight(m.before, "\"'"), "os.environ[") {
+						s.notText(number, name, m.after)
+					}
 					s.record(name, value, "text", false)
 				}
 			}
@@ -102,6 +105,18 @@ func (s *script) below(name string, line, number int, text string) {
 	default:
 		s.mark(line, unknown)
 	}
+}
+
+// bareValue is what follows the name in os.environ["NAME"] = VALUE with a boolean or a number of Python.
+var bareValue = pattern{text: `^["']\]\s*=\s*(True|False|\d+)\s*(?:#.*)?$`}
+
+// notText reports a value of os.environ that is no string: Python takes none other (os.environ.__setitem__).
+func (s *script) notText(number int, name, after string) {
+	m := bareValue.re().FindStringSubmatch(after)
+	if m == nil {
+		return
+	}
+	s.add(number, env.Finding{Severity: env.Error, Name: name, Summary: "Not a string", Wrong: fmt.Sprintf("os.environ takes only strings, and this is %s.", m[1]), Costs: "The program ends there with a TypeError: str expected.", Instead: fmt.Sprintf("Write %q.", cmp.Or(env.OnOff(m[1]), m[1]))})
 }
 
 // mention is a name of a variable in a line.

@@ -298,3 +298,47 @@ func TestAssignmentsThatReadersTakeInDifferentWays(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatWorksBesideASettingIsNotItsEffect: people say that ping works, and not that the setting before it helped.
+func TestWhatWorksBesideASettingIsNotItsEffect(t *testing.T) {
+	for text, helps := range map[string]bool{
+		"I set NCCL_SOCKET_IFNAME=bond0. ping works between the nodes.\n": false,
+		"NCCL_SOCKET_IFNAME=eth0 is set on both, and ssh is working.\n":   false,
+		"With NCCL_P2P_DISABLE=1 a single node works, two hang.\n":        false,
+		"I set NCCL_SOCKET_IFNAME=bond0. Now it works.\n":                 true,
+		"Setting NCCL_P2P_DISABLE=1 fixes it; ping worked before.\n":      true,
+	} {
+		said := asText(Explain("x", text, nil, fabric.Invocation{}))
+		if strings.Contains(said, "The text says that") != helps || strings.Contains(said, "bond0. helps") {
+			t.Errorf("%s%s", text, said)
+		}
+	}
+}
+
+// TestSlowTestsBetweenHostsAreNamed: a table without a wrong value is not sound if the path carries a small part of what NICs for RDMA do.
+func TestSlowTestsBetweenHostsAreNamed(t *testing.T) {
+	table := func(second, busbw string) string {
+		return "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n" +
+			"#  Rank  0 Group  0 Pid  11233 on      gpu1 device  0 [0x1b] NVIDIA H100 80GB HBM3\n#  Rank  1 Group  0 Pid   9921 on      " + second + " device  1 [0x1c] NVIDIA H100 80GB HBM3\n" +
+			"#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n" +
+			"     1048576        262144     float     sum      -1   114.3    1.17    0.50      0   114.2    1.18    0.50      0\n" +
+			"   134217728      33554432     float     sum      -1   114433    1.17   " + busbw + "      0   114201    1.18    1.18      0\n" +
+			"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.17\n"
+	}
+	for text, slow := range map[string]bool{table("gpu2", "1.17"): true, table("gpu2", "11.5"): false, table("gpu1", "1.17"): false} {
+		said := asText(Explain("x", text, nil, fabric.Invocation{}))
+		if strings.Contains(said, "line 6: note:  As slow as a link of at most 25 Gb/s\n  The ranks are on several hosts, and the bus bandwidth is at most 1.17 GB/s, which is 9.4 Gb/s.") != slow {
+			t.Errorf("slow: %v\n%s%s", slow, text, said)
+		}
+	}
+}
+
+// TestValuesOfAnEnvironmentAreStrings: os.environ["NCCL_X"] = True ends the program before NCCL reads anything.
+func TestValuesOfAnEnvironmentAreStrings(t *testing.T) {
+	for value, want := range map[string]string{"True": `Write "1".`, "False": `Write "0".`, "22  # x": `Write "22".`, `"1"`: "", "str(x)": "", "level": ""} {
+		said := asText(Explain("x.py", "import os\nos.environ[\"NCCL_IB_TIMEOUT\"] = "+value+"\n", nil, fabric.Invocation{}))
+		if strings.Contains(said, "line 2: error: NCCL_IB_TIMEOUT Not a string") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%s: %s", value, said)
+		}
+	}
+}

@@ -26,11 +26,17 @@ type testRun struct {
 	best    float64         // the highest bus bandwidth of this table's rows of fallsFrom bytes and more, in GB/s
 	fallen  int             // line of the first row that has less than a part of it
 	falls   string          // both rates
+	hosts   map[string]bool // of the ranks
+	fastest float64         // the highest bus bandwidth of rows of slowFrom bytes and more, in GB/s
+	fastAt  int             // its line
 }
 
 const (
 	fallsFrom = 1 << 20 // From this size on, in bytes, rates only rise on a healthy path.
 	fallsTo   = 4       // A rate below this part of an earlier one shows that something stops the data.
+
+	slowFrom = 32 << 20 // From this size on, in bytes, a rate is that of the path.
+	slowTo   = 3.2      // What a link of 25 Gb/s carries at most, in GB/s: NICs for RDMA mostly have more.
 )
 
 // rate compares the bus bandwidth of a row with that of smaller sizes. NCCL's change of protocols costs less than that.
@@ -39,6 +45,9 @@ func (t *testRun) rate(number int, size, busbw string) {
 	rate, err2 := strconv.ParseFloat(busbw, 64)
 	if err1 != nil || err2 != nil || bytes < fallsFrom {
 		return
+	}
+	if bytes >= slowFrom && rate > t.fastest {
+		t.fastest, t.fastAt = rate, number
 	}
 	if rate < t.best/fallsTo && t.fallen == 0 {
 		t.fallen, t.falls = number, fmt.Sprintf("%s GB/s at %s bytes, after %.2f GB/s at a smaller size", busbw, size, t.best)
@@ -56,6 +65,12 @@ func (t *testRun) line(number int, line string, fields []string) bool {
 		}
 		if t.ranks == nil {
 			t.ranks = map[string]bool{}
+		}
+		if t.hosts == nil {
+			t.hosts = map[string]bool{}
+		}
+		if len(t.hosts) < 2 {
+			t.hosts[at[2]] = true
 		}
 		t.ranks[at[1]] = true
 		return true
@@ -119,6 +134,9 @@ func (t *testRun) judge(r *reading) {
 	if t.fallen > 0 && t.twice == 0 {
 		r.say(t.fallen, env.Warning, "The rate falls at large sizes", "The bus bandwidth is "+t.falls+".", "On a healthy path the rate rises with the size. Between hosts, RoCE without flow control loses packets under load: NICs and switches need PFC or pause frames (or ECN) on the class of NCCL's packets. On one host, memory or the GPUs are in use by something else, or they throttle.",
 			"Between hosts look at the counters of drops and retransmissions (ethtool -S, out_of_sequence, packet_seq_err), at PFC on both ends and the switches (mlnx_qos -i NIC), and at NCCL_IB_TC. On one host see nvidia-smi for other processes, clocks and temperatures.")
+	}
+	if t.fastest > 0 && t.fastest <= slowTo && len(t.hosts) > 1 && t.twice == 0 {
+		r.say(t.fastAt, env.Note, "As slow as a link of at most 25 Gb/s", fmt.Sprintf("The ranks are on several hosts, and the bus bandwidth is at most %.2f GB/s, which is %.1f Gb/s.", t.fastest, t.fastest*8), "With faster NICs, NCCL uses another interface, or sockets instead of RDMA.", "Run again with NCCL_DEBUG=INFO: the lines NET/IB and Using network show which it uses. Compare with the speed of the NICs (ethtool NETDEV).")
 	}
 	switch {
 	case t.twice > 0:
