@@ -328,6 +328,14 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"multi-node (32x H100), 4 nodes is as fast as 1 node.\n", "NCCL is slower than expected", ""},
 		{"#SBATCH --nodes=2\nexport VLLM_HOST_IP=$(hostname -i)\nsrun ray start --address $head:6379 --block &\n", "One address for all hosts", ""},
 		{"#SBATCH --nodes=2\nsrun bash -c 'export VLLM_HOST_IP=$(hostname -i); ray start --address $head:6379 --block' &\n", "", "One address for all hosts"},
+		// A file of an earlier start (espnet/espnet#1940).
+		{"self.dist_init_method: file:///home/u/vox.init\na:1:2 [0] include/socket.h:390 NCCL WARN Connect to 10.38.10.112<21724> failed : Connection refused\n", "By line 1 the ranks meet by a file", ""},
+		{"compute_environment: LOCAL_MACHINE\nmachine_rank: 0\nnum_machines: 2\nmain_process_ip: \nmain_process_port: 8888\nnum_processes: 4\n", "warning:  The hosts do not meet", ""},
+		// An interface that was not found (siderolabs/docs#566), an address that .bashrc printed (huggingface/accelerate#2249), and calls that wait.
+		{"a:1:2 [5] NCCL INFO NCCL_SOCKET_IFNAME set by environment to ibs17\na:1:2 [5] NCCL INFO cudaDriverVersion 13000\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n", "NCCL_SOCKET_IFNAME is ibs17 (line 1)", ""},
+		{"a:1:2 [5] NCCL INFO NCCL_SOCKET_IFNAME set by environment to ibs17\na:1:2 [5] NCCL INFO Bootstrap: Using ibs17:192.0.2.1<0>\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n", "error:  NCCL refuses how it is used", "no line says that NCCL found it"},
+		{"9.91.4.251: [W socket.cpp:601] [c10d] The IPv6 network addresses of (/root/cuda11.8.bashrc, 45459) cannot be retrieved (gai error: -2 - Name or service not known).\n", "error:  The rendezvous address is not valid", ""},
+		{"Multi-node training with Deepspeed hangs when full_determinism = True\n", "CUDA_LAUNCH_BLOCKING=1, which full_determinism sets", ""},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

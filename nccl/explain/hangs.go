@@ -185,6 +185,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	if translated.re().MatchString(text) {
 		tryFirst += "NCCL and Gloo announce the addresses of their own interfaces, and every rank connects to others: a translated address (NAT, a forwarded port, a cloud's public IP that no interface has) does not work for that. Join the hosts by a routed network or a VPN with an interface of its own (WireGuard), and name it in NCCL_SOCKET_IFNAME. "
 	}
+	if launchBlocking.re().MatchString(text) {
+		tryFirst += "CUDA_LAUNCH_BLOCKING=1, which full_determinism sets, too, makes each call wait for its kernel: a rank then waits in one collective before it has called the one that the others wait in. See first whether it runs without. "
+	}
 	if oneHasRDMA.re().MatchString(text) {
 		tryFirst += "Each host decides by itself whether it uses RDMA: where one does and another cannot, they never connect. Set NCCL_IB_DISABLE=1 on all hosts, or give all of them NICs for RDMA. "
 	}
@@ -217,6 +220,9 @@ func (s *script) onlyTold(line, hosts int, text string) {
 	}
 	s.say(line, env.Warning, "The job hangs without an error", where, "With the GPUs at 100 % they wait in a collective: "+why+". Without load, a rank has mostly not started or not met the others.", tryFirst+try+" If they have not met, see that all processes of the job have started, with one MASTER_PORT that no other job uses.")
 }
+
+// launchBlocking are words that make calls of CUDA wait for their kernels.
+var launchBlocking = pattern{text: `\bfull_determinism\b|CUDA_LAUNCH_BLOCKING\W{1,4}1`}
 
 // oneHasRDMA is a sentence about a host without RDMA.
 var oneHasRDMA = pattern{text: `(?i)\b(?:node|host|participant|machine|server|pod|one)s?\b.{0,40}\b(?:no|without|not have|not support|n.t have|n.t support|lacks?)\b.{0,15}\b(?:IB|InfiniBand|RDMA|RoCE)\b|\bonly (?:one|some) (?:of the )?(?:nodes?|hosts?|machines?|servers?).{0,20}\b(?:IB|InfiniBand|RDMA|RoCE)\b`}

@@ -330,6 +330,9 @@ type machine struct {
 // accelerate takes a line of a configuration of accelerate into account. A key that comes again begins the next host's.
 func (j *job) accelerate(w word, key string) {
 	n, err := strconv.Atoi(w.text)
+	if w.text == "" && key != "main_process_ip" {
+		return
+	}
 	if len(j.machines) == 0 || slices.Contains(j.keys, key) && len(j.machines) < maxFindings {
 		j.machines = append(j.machines, machine{w.line, -1, -1, -1, 0})
 		j.keys = nil
@@ -337,7 +340,7 @@ func (j *job) accelerate(w word, key string) {
 	j.keys = append(j.keys, key)
 	m := &j.machines[len(j.machines)-1]
 	switch {
-	case key == "main_process_ip" && (w.text == "null" || w.text == "None"):
+	case key == "main_process_ip" && (w.text == "" || w.text == "null" || w.text == "None"):
 		m.nowhere = w.line
 	case key == "main_process_ip":
 		j.meets(w)
@@ -409,7 +412,7 @@ func (j *job) meets(w word) {
 
 var (
 	// accelerated is a line of accelerate's configuration, also as accelerate env lists it.
-	accelerated = pattern{text: `^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *['"]?([\w.:@/-]+)`}
+	accelerated = pattern{text: `^(?: *\d+)? *(?:- )?(num_machines|num_processes|main_process_ip|main_process_port|machine_rank): *(?:['"]?([\w.:@/-]+)|['"]{0,2}\s*$)`}
 	// opened is a rule of a firewall for one port.
 	opened = pattern{text: `(?:ufw allow|--dport[ =]|--add-port[ =]|open(?:ed)? (?:the )?port) ?(\d+)(?:/tcp)?(?:[^\d:-]|$)`}
 )

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -20,6 +21,7 @@ var torchMeanings = []*meaning{
 		instead: "If it stops there: with one host set MASTER_ADDR=127.0.0.1; otherwise correct the name in the hosts file (Docker Desktop writes kubernetes.docker.internal there). PyTorch for Windows has Gloo alone, and no NCCL.", forms: []string{"failed to connect to*(system error: 10049"}},
 	{role: hint, summary: "c10d cannot connect to one of the addresses", costs: "The name of the rendezvous has a link-local IPv6 address (fe80::), to which the kernel connects only with an interface (tcp_v6_connect in net/ipv6/tcp_ipv6.c of Linux). PyTorch then tries the next address: harmless if the job goes on.",
 		instead: "If it goes no further: set MASTER_ADDR to the IPv4 address of rank 0's host, and remove the fe80:: address of that name from /etc/hosts or DNS.", forms: []string{"failed to connect to*errno: 22 - Invalid argument"}},
+	{role: cause, summary: "The rendezvous address is not valid", costs: "The line shows a path in place of an address: DeepSpeed takes what ssh HOST hostname -I prints, and the shell's start-up file (.bashrc) there prints a text of its own before it.", instead: "Let .bashrc print nothing in shells that are not interactive, or give the address: --master_addr (accelerate: main_process_ip).", forms: []string{"network addresses of (/*cannot be retrieved"}},
 	{role: hint, summary: "A host name has no IPv6 address", costs: "PyTorch's store looks for an IPv6 address of the name first. That is harmless if the name has an IPv4 address; otherwise this host does not know the name, and the job waits or fails.",
 		instead: "If the job goes no further: check getent ahosts NAME on this host, and add the name (also the host's own) to /etc/hosts or DNS. In Kubernetes a pod knows another one's name only through a headless service. torchrun announces the host's own name unless --local-addr gives an address.", forms: []string{"IPv6 network addresses of*cannot be retrieved"}},
 	{role: hint, summary: "Gloo uses the loopback address", costs: "This process's host name has no address of this host, and GLOO_SOCKET_IFNAME is not set in this process: it announces 127.0.0.1, which other hosts do not reach. On one host it is harmless.",
@@ -164,6 +166,16 @@ func crashed(l *logged, _ string) (summary, costs, instead string) {
 	return "", "", fmt.Sprintf("In line %d NCCL joins hosts by NVLink (MNNVL): see first whether NCCL_MNNVL_ENABLE=0 helps, then update NCCL and the driver with its IMEX and Fabric Manager. (healthMask 0xaa there is that of a healthy GPU.) Otherwise read the backtrace: libraries of different builds are a frequent reason.", l.joinedAt)
 }
 
+// unseen says more of a refusal where the log shows the interface that is asked for, and not that it was found.
+func unseen(l *logged, _ string) (summary, costs, instead string) {
+	set, ok := find(l.settings, "NCCL_SOCKET_IFNAME")
+	if !ok || set.dynamic || len(l.order) == 0 || slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].oob != "" }) {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("The program or its settings ask for what NCCL does not allow. NCCL_SOCKET_IFNAME is %s (line %d), and no line says that NCCL found it (Bootstrap: Using): mostly this host, container or pod has no such interface, or it has no address. Two ranks on one GPU are refused, too.", shorten(set.value), set.line),
+		"Name an interface that ip -br address lists where the rank runs, or remove the variable. " + oneGPU + " " + askNCCL
+}
+
 // mpiAlone is a sentence about an interface that is named to MPI and not to NCCL; "" if there is none.
 func (l *logged) mpiAlone() string {
 	if _, set := find(l.settings, "NCCL_SOCKET_IFNAME"); set || l.mpiAt == 0 {
@@ -192,7 +204,7 @@ var codeMeanings = []*meaning{
 		instead: "See that NCCL_SOCKET_IFNAME names an interface with an IPv4 address on every host (ip -br address), and that no other rank failed before. Compare NCCL's version, plugin and variables on all ranks. " + askNCCL,
 		forms:   []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error", "NCCL_ERROR_INTERNAL_ERROR"}},
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"Reason=4:invalid argument", "ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "nccl*failed: invalid argument", "NCCL_ERROR_INVALID_ARGUMENT"}},
-	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
+	{role: code, summary: "NCCL refuses how it is used", more: unseen, costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
 		forms: []string{"Reason=5:invalid usage", "ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "nccl*failed: invalid usage", "NCCL_ERROR_INVALID_USAGE"}},
 	{role: effect, vague: true, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, more: interfaceSet, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
 }

@@ -146,6 +146,9 @@ func reached(l *logged, m string) (summary, costs, instead string) {
 	case a.Is6() && a.IsLinkLocalUnicast():
 		return "Link-local address for bootstrap", fmt.Sprintf("The peer announced %s, which only its own link reaches.", a), "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. " + bootstrapAt
 	}
+	if l.fileAt > 0 && strings.Contains(m, "refused") {
+		return "", fmt.Sprintf("By line %d the ranks meet by a file (init_method=file://). A file that an earlier start has left holds that start's address, where nobody listens now. Otherwise the other rank has exited or has not started, or a firewall rejects the port.", l.fileAt), "Delete that file before each start, or let the ranks meet over TCP (torchrun, env://). Otherwise read the other ranks' logs."
+	}
 	return "", "", ""
 }
 

@@ -62,6 +62,7 @@ type logged struct {
 	inBootstrap  bool                // NCCL's own trace of an error comes from bootstrap
 	joinedAt     int                 // line by which NCCL joins hosts by NVLink
 	sawFirst     string              // rank whose timeout PyTorch's watchdog of another rank names
+	fileAt       int                 // line by which the ranks meet by a file
 	loopAt       int                 // line by which the ranks meet at localhost
 	disableAt    int                 // line of prose that names NCCL_IB_DISABLE, or that sets it
 	mpiAt        int                 // line of an option of Open MPI for its own interfaces

@@ -138,6 +138,9 @@ var blames = pattern{text: `due to a collective timeout from +rank (\d+)`}
 // secondHost is a heading of what is for the second of several hosts.
 var secondHost = pattern{text: `(?i)^\W{0,4}(?:node|host|machine|server|worker)[ _-]?[12]\b\W{1,4}\d+\.\d+\.\d+\.\d+`}
 
+// byFile is a file by which the ranks of PyTorch meet.
+var byFile = pattern{text: `init_method\W{1,4}file://`}
+
 // meetsHere is the address at which a program lets its ranks meet, where it is that of each host alone.
 var meetsHere = pattern{text: `(?i)\binit[ _]method\W{1,3}tcp://(?:localhost|127\.0\.0\.1):\d`}
 
@@ -200,6 +203,9 @@ func (l *logged) background(number int, line string) {
 	}
 	if secondHost.re().MatchString(line) {
 		l.asked = max(l.asked, 2)
+	}
+	if l.fileAt == 0 && byFile.re().MatchString(line) {
+		l.fileAt = number
 	}
 	if l.loopAt == 0 && meetsHere.re().MatchString(line) {
 		l.loopAt = number
@@ -279,7 +285,7 @@ var noGUID = pattern{text: `(?i)\bnode[ _]guid\b.{0,8}\b0(?:000:0000:0000:0000|x
 var inContainers = pattern{text: `(?i)\b(?:two|2|both|different|separate|several|multiple) (?:\w+ )?containers\b|\b(?:two|2|both|different|separate|several|multiple) docker\b`}
 
 // epochEnds is a sentence by which a job stops at the end of an epoch, or at an evaluation.
-var epochEnds = pattern{text: `(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`}
+var epochEnds = pattern{text: `(?i)\b(?:at|after|near|before) (?:the )?(?:very )?(?:end|last (?:step|batch|iteration)) of (?:the |each |every |an? |one |first |1st |training )*epoch|\b(?:last|final) (?:step|batch|iteration|checkpoint)\b.{0,20}\bepoch\b|\b(?:due to|because|when|once|as) (?:the |an? )?epoch (?:has |is |was )?(?:finish\w*|end\w*|done|complete\w*)\b|\bafter (?:the |an? |one |each |every |first |1 )+epochs?\b|\b(?:during|after|before|while|in the|at) (?:the )?(?:eval(?:uation|uating)?|validation|validating)\b|\b(?:unequal|uneven|unbalanced|different)(?: numbers? of)? (?:data|datasets?|batch(?:es)?|samples?|steps)\b`}
 
 // peermemAsked is a command that asks whether a module for GPUDirect RDMA is loaded, at a prompt: without one, it may be advice.
 var peermemAsked = pattern{text: `[#$] *(?:sudo )?lsmod *\| *grep .{0,10}(?:peer_?mem)`}
@@ -309,7 +315,7 @@ func (l *logged) tests(number int, line string) {
 		l.testing = true
 	}
 	if _, listed, of := strings.Cut(line, "GID: (GID_Index "); of { // Mooncake's rdma_context.cpp: bytes in hexadecimal
-		if _, gid, found = strings.Cut(listed, ") "); strings.HasPrefix(gid, "fe:80:") {
+		if _, gid, _ = strings.Cut(listed, ") "); strings.HasPrefix(gid, "fe:80:") {
 			l.testGID = gidOf{number, false}
 		}
 		return
