@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -167,8 +168,16 @@ func explainUnanswered(l *logged, _ string) (summary, costs, instead string) {
 	return "", fmt.Sprintf("Neighbour resolution failed for the peer's GID. The GID in line %d is link-local (fe80): it is valid on one link alone, and its peers on another link do not answer.", l.testGID.line), "Take the index of the RoCE v2 GID with the NIC's IPv4 address on both sides (show_gids lists them; -x of perftest, MC_GID_INDEX of Mooncake), and check with ping -I NIC that the peer's address answers from this NIC."
 }
 
-// explainAllDevices says more of a failure of UCX that may use all devices of the host.
+// overRDMA are the beginnings of UCX's transports for RDMA, and the names of groups that have one (ucx_info -d; UCX_TLS of its documentation).
+var overRDMA = []string{"rc", "dc", "ud", "ib", "srd", "gga", "all", "^"}
+
+// explainAllDevices says more of a failure of UCX that may use all devices of the host, or none for RDMA.
 func explainAllDevices(l *logged, _ string) (summary, costs, instead string) {
+	if s, ok := find(l.settings, "UCX_TLS"); ok && !s.dynamic && !slices.ContainsFunc(strings.Split(s.value, ","), func(t string) bool {
+		return slices.ContainsFunc(overRDMA, func(begin string) bool { return strings.HasPrefix(t, begin) })
+	}) {
+		return "", fmt.Sprintf("UCX_TLS in line %d (%s) leaves out all transports for RDMA: between hosts GPU memory goes by none of the others, except over NVLink between hosts of one domain.", s.line, shorten(s.value)), "Remove UCX_TLS, or add rc (rc,cuda_copy,cuda_ipc,tcp). ucx_info -d must list the NIC in the same container; UCX_LOG_LEVEL=info shows which transport each connection takes."
+	}
 	set, ok := find(l.settings, "UCX_NET_DEVICES")
 	if !ok || set.value != "all" {
 		return "", "", ""

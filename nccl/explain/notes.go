@@ -22,6 +22,7 @@ func (s *script) prose(text string, kind Kind) {
 			s.priority(number, prio)
 		}
 		s.limits(number, line, services)
+		s.ofLogins(number, line, services)
 		s.mounted(number, line)
 		if kind == Notes || kind == Commands || kind == Log {
 			if said().setsDirect.MatchString(line) {
@@ -61,6 +62,7 @@ func (s *script) prose(text string, kind Kind) {
 		s.oneHostTold(text, kind)
 		s.sharedTold(text)
 		s.zeroTold(text)
+		s.lostCopy(text)
 	}
 }
 
@@ -85,6 +87,17 @@ var zeroRate = pattern{text: `(?i)\bbus ?(?:bandwidth|bw)\b *(?:is|=|of|equals|:
 func (s *script) zeroTold(text string) {
 	if at := zeroRate.re().FindStringIndex(text); at != nil && !strings.Contains(text, "# Avg bus bandwidth") && !slices.ContainsFunc(s.out, func(f Finding) bool { return f.Severity == env.Error }) {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The test has one rank", "The text tells of a bus bandwidth of 0: with one rank, nothing goes over a network or between GPUs.", "If several processes were started, the test was built without MPI=1, or with another MPI than that of mpirun, and each runs alone.", "Build it with make MPI=1 MPI_HOME=…, and start it with mpirun of the same MPI, or with srun --mpi=pmix. On one host use all GPUs with -g.")
+	}
+}
+
+// copied is a tensor with numbers on a GPU, its copy to a GPU, and the zeros that Python shows of it.
+var copied = pattern{text: `tensor\(\[[^\]\n]*[1-9][^\]\n]*\][^\n]*cuda[^\n]*\n(?:[^\n]*\n){0,4}[^\n]*\.(?:to|cuda)\([^\n]*\n(?:[^\n]*\n){0,2}?[^\n]{0,12}tensor\(\[ *0\.(?:, *0\.)* *\], device='cuda:\d+'`}
+
+// lostCopy reports a copy between GPUs that arrives as zeros.
+func (s *script) lostCopy(text string) {
+	if at := copied.re().FindStringIndex(text); at != nil {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Error, "A copy between GPUs loses data", "A tensor with numbers is copied to another GPU, where it has zeros alone.", "Direct access between these GPUs does not work, although the driver claims it: the IOMMU or PCI access control (ACS) redirects it. NCCL then hangs, or computes with wrong data.",
+			"Set the IOMMU to passthrough or off (iommu=pt, amd_iommu=off or intel_iommu=off on the kernel's command line) and ACS off in the firmware, and update the driver. Until then NCCL_P2P_DISABLE=1 for NCCL; PyTorch's own copies stay wrong. p2pBandwidthLatencyTest of CUDA's samples shows which pairs fail.")
 	}
 }
 
@@ -270,7 +283,14 @@ var (
 )
 
 // startsJobs is what a text has about services that start jobs.
-var startsJobs = pattern{text: `(?i)slurm|systemd|docker|kube`}
+var startsJobs = pattern{text: `(?i)slurm|systemd|docker|kube|\bpods?\b`}
+
+// ofLogins reports prose that sets variables in /etc/environment, where jobs do not start by a login.
+func (s *script) ofLogins(number int, line string, services func() bool) {
+	if strings.Contains(line, "/etc/environment") && (strings.Contains(line, "NCCL_") || strings.Contains(line, "export")) && !anyOf(line, printers) && services() {
+		s.say(number, env.Warning, "/etc/environment is for logins alone", "PAM reads the file when somebody logs in (pam_env).", "Containers, pods, and services such as slurmd start programs without a login: what stands there does not reach them.", "Set the variables in the job itself: -x NAME=VALUE of mpirun, env: of the pod, -e of docker, or /etc/nccl.conf on each host or in the image.")
+	}
+}
 
 // limits reads a line of limits.conf, and the locked memory in the table of ulimit -a.
 func (s *script) limits(number int, line string, services func() bool) {

@@ -74,6 +74,14 @@ func TestFromTheRestOfTheText(t *testing.T) {
 		{"One can set export NCCL_P2P_DISABLE=1 before the code.\n\nYour method does not solve the problem.\n", "", "helps."},
 		{"NCCL hangs with 2.23.4. NCCL_IB_GID_INDEX=7 could work well.\n", "The text says that NCCL_IB_GID_INDEX=7 helps.", ""}, // NVIDIA/nccl/issues/1538
 		{"NCCL hangs with 2.23.4. NCCL_IB_GID_INDEX=7 could help.\n", "", "helps."},
+		{"UCX_TLS=cuda_copy,cuda_ipc,tcp\nnixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n", "leaves out all transports for RDMA", ""}, // ai-dynamo/nixl/issues/1614
+		{"UCX_TLS=rc_mlx5,cuda_copy,tcp\nnixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n", "NIXL's backend failed", "for RDMA"},
+		{"UCX_TLS=^tcp\nnixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n", "NIXL's backend failed", "for RDMA"},
+		{">>> a = torch.tensor([1., 2., 3.], device=\"cuda:0\")\n>>> a.to(\"cuda:1\")\ntensor([0., 0., 0.], device='cuda:1')\n", "line 1: error:  A copy between GPUs loses data", ""}, // pytorch/pytorch/issues/84803
+		{">>> a = torch.tensor([1., 2., 3.], device=\"cuda:0\")\n>>> a.to(\"cuda:1\")\ntensor([1., 2., 3.], device='cuda:1')\n", "", "loses data"},
+		{">>> a = torch.tensor([0., 0.], device=\"cuda:0\")\n>>> a.to(\"cuda:1\")\ntensor([0., 0.], device='cuda:1')\n", "", "loses data"},
+		{"In both pods I changed /etc/environment to \"export NCCL_IB_GID_INDEX=5\", but it does not work.\n", "/etc/environment is for logins alone", ""}, // k8snetworkplumbingwg/multus-cni/issues/1100
+		{"On my workstation /etc/environment has NCCL_DEBUG=INFO.\n", "", "for logins alone"},
 		{"Setting amd_iommu=off solved the hang of nccl.\n", "The text says that amd_iommu=off helps.", ""}, // NVIDIA/nccl-tests/issues/115
 		{"I disabled ACS, and nccl still hangs.\n", "The job hangs without an error", "helps."},
 		{"[W socket.cpp:663] [c10d] The client socket has failed to connect to [::ffff:255.255.0.0]:29500 (errno: 110 - Connection timed out).\n", "Not the address of a host", ""}, // hiyouga/LlamaFactory/issues/3715
