@@ -126,7 +126,7 @@ func (s *script) cured(number int, line string) {
 		if c.name != "" && c.set.MatchString(line) {
 			s.advised, s.advisedAt = c.name, number
 		}
-		if !cures(c.set) && !(thanked && c.name != "" && c.name == advised && number > before) || c.summary == "RDMA does not work" && tell.noRDMA.MatchString(line) || c.summary == "RDMA does not work" && c.name == "" && !s.rdmaTold {
+		if works := cures(c.set) || thanked && c.name != "" && c.name == advised && number > before; !works || c.summary == "RDMA does not work" && tell.noRDMA.MatchString(line) || c.summary == "RDMA does not work" && c.name == "" && !s.rdmaTold {
 			continue
 		}
 		costs := c.costs
