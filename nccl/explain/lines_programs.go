@@ -216,6 +216,9 @@ var resultMeanings = []*meaning{
 		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure*:", "Test failure", "DistBackendError", "NCCL operation*failed"}},
 }
 
+// assertsResult is how pynccl of vLLM up to 0.4.1 ends when a function of NCCL fails: the code is in no line.
+var assertsResult = &meaning{role: result, summary: "NCCL ended with an error", costs: "vLLM up to 0.4.1 asserts that each function of NCCL returns 0, and does not print what it returned.", instead: "Compare NCCL's version (vLLM is using nccl==…) and the interfaces on all hosts. " + askNCCL + " A newer vLLM prints the code."}
+
 // barred is the end of the barrier of init_process_group: how many processes should come, and how many have come.
 var barred = pattern{text: `world_size=(\d+), (?:worker_count|num_workers_joined)=(\d+)`}
 

@@ -137,6 +137,9 @@ func (l *logged) line(number int, line string) class {
 	} else if strings.Contains(l.previous, "WorkNCCL(") && !strings.Contains(l.previous, "NumelIn=") {
 		waits(l, l.previous+line)
 	}
+	if strings.Contains(line, "assert result == 0") && strings.Contains(l.previous, `pynccl.py", line`) {
+		l.record(number, line, assertsResult)
+	}
 	l.previous = line[:min(len(line), maxText)]
 	if strings.Contains(line, "ast enqueued ") {
 		l.steps(number, line)

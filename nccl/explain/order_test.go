@@ -59,6 +59,8 @@ func TestTheReasonComesFirst(t *testing.T) {
 		"a device that does not answer":        {"Couldn't get device attributes.\nUnable to create QP.\n", []string{"The RDMA device does not answer", "The NIC refuses a connection"}},
 		"a watchdog of another collective": {"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds\n[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds\nRuntimeError: NCCL communicator was aborted on rank 1.\n",
 			[]string{"Ranks wait in different collectives", "PyTorch's watchdog stopped the job"}},
+		"an assertion of pynccl":              {"Traceback (most recent call last):\n  File \"/usr/lib/vllm/model_executor/parallel_utils/pynccl.py\", line 250, in __init__\n    assert result == 0\nAssertionError\n", []string{"NCCL ended with an error"}},
+		"an assertion of a program":           {"Traceback (most recent call last):\n  File \"/a/b.py\", line 250, in __init__\n    assert result == 0\nAssertionError\n", nil},
 		"a watchdog in words":                 {"How can I change the WATCHDOG TIMEOUT time?\nNCCL_IB_DISABLE=0 python3 -m sglang.launch_server --watchdog-timeout 0\n", []string{"A collective timed out"}},
 		"a comparison without GPUDirect RDMA": {"NCCL over RoCE: GDR is on, but the rate is not really different from cases without gdr\n", nil},
 	} {
