@@ -164,29 +164,31 @@ func byWeight(a, b Finding) int {
 	return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.Severity, b.Severity), cmp.Compare(tidiness(a), tidiness(b)), cmp.Compare(a.Line, b.Line))
 }
 
-// weight orders findings: what failed, what people found to help, what may be the reason, an error without a named reason, what a text tells
+// weight orders findings: what people found to help, what failed, what may be the reason, an error without a named reason, what a text tells
 // of, what a job can run with or is not shown to work, and what explains no failure of today.
 func weight(f Finding) int {
 	is := func(list []string) bool { return slices.Contains(list, f.Summary) }
 	switch {
 	case f.Severity == env.Note && !is(notShown) && !is(conditions) && f.Summary != oneForAll:
-		return 8
+		return 9
 	case tidiness(f) > 0:
-		return 7
+		return 8
 	case is(conditions), f.Severity == env.Note:
-		return 6
+		return 7
 	case is(toldSymptoms):
-		return 5
+		return 6
 	case f.Summary == noChoice:
-		return 4
+		return 5
 	case strings.HasSuffix(f.Costs, unnamed):
-		return 3
-	case strings.HasSuffix(f.Wrong, helps):
-		return 1
-	case f.Severity == env.Warning:
+		return 4
+	case strings.HasSuffix(f.Wrong, helps) && is(coarse):
 		return 2
+	case strings.HasSuffix(f.Wrong, helps):
+		return 0
+	case f.Severity == env.Warning:
+		return 3
 	}
-	return 0
+	return 1
 }
 
 const (
@@ -202,6 +204,8 @@ var (
 	notShown = []string{"Direct access between GPUs is not shown to work", "The path between hosts is not shown to work", "NCCL's initialization is not shown to end"}
 	// toldSymptoms are findings about what a text tells of, whose reason it does not show.
 	toldSymptoms = append([]string{"The job hangs without an error", "The log ends where ranks begin to exchange data", "A collective timed out", "NCCL is slower than expected", "Unknown errors"}, notShown...)
+	// coarse are findings by a cure that goes around many causes: an error says more.
+	coarse = []string{"RDMA does not work", "Another version of NCCL helps"}
 	// conditions are findings about what a job can run with.
 	conditions = []string{"No RDMA device", "Silent fallback to sockets", "GPU without a NIC on its NUMA node", "No GPUDirect RDMA", "The processes do not choose a GPU", "Interface of this host alone"}
 )

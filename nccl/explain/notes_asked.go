@@ -46,7 +46,11 @@ var differs = pattern{text: `(?i)\bdifferent mtus?\b|\bmtus?\b[^.\n]{0,30}\b(?:m
 // mtuTold reports prose by which the MTU differs.
 func (s *script) mtuTold(number int, line string) {
 	if differs.re().MatchString(line) && s.rdmaTold && !anyOf(line, printers) && !strings.Contains(line, "?") {
-		s.add(number, env.Finding{Severity: env.Warning, Summary: "MTUs differ", Wrong: "The text tells of MTUs that differ.", Costs: "RDMA takes its MTU from that of the interface. With different ones on two hosts packets are dropped on the way, or the smaller side refuses them; NCCL 2.20.3 and later do not even them out on the receiving side (NVIDIA/nccl#1524).",
+		wrong := "The text tells of MTUs that differ."
+		if tell := said(); tell.helps.MatchString(line) && !tell.helpsNot.MatchString(line) {
+			wrong = "The text tells of MTUs that differed, and says that one MTU" + helps
+		}
+		s.add(number, env.Finding{Severity: env.Warning, Summary: "MTUs differ", Wrong: wrong, Costs: "RDMA takes its MTU from that of the interface. With different ones on two hosts packets are dropped on the way, or the smaller side refuses them; NCCL 2.20.3 and later do not even them out on the receiving side (NVIDIA/nccl#1524).",
 			Instead: "Set one MTU on the NICs of all hosts (9000 gives RDMA 4096) and a larger one on the switches, and compare active_mtu of ibv_devinfo; `fabricform verify` sends full-size packets over each path."})
 	}
 }
