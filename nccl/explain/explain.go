@@ -207,7 +207,7 @@ var (
 	// coarse are findings by a cure that goes around many causes: an error says more.
 	coarse = []string{"RDMA does not work", "Another version of NCCL helps"}
 	// conditions are findings about what a job can run with.
-	conditions = []string{"No RDMA device", "Silent fallback to sockets", "GPU without a NIC on its NUMA node", "No GPUDirect RDMA", "The processes do not choose a GPU", "Interface of this host alone"}
+	conditions = []string{"No RDMA device", "libibverbs is missing", "Silent fallback to sockets", "GPU without a NIC on its NUMA node", "No GPUDirect RDMA", "The processes do not choose a GPU", "Interface of this host alone"}
 )
 
 // tidiness orders findings that explain no failure of today after the others: 1 and more.
