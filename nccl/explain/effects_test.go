@@ -336,6 +336,9 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{"a:1:2 [5] NCCL INFO NCCL_SOCKET_IFNAME set by environment to ibs17\na:1:2 [5] NCCL INFO Bootstrap: Using ibs17:192.0.2.1<0>\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n", "error:  NCCL refuses how it is used", "no line says that NCCL found it"},
 		{"9.91.4.251: [W socket.cpp:601] [c10d] The IPv6 network addresses of (/root/cuda11.8.bashrc, 45459) cannot be retrieved (gai error: -2 - Name or service not known).\n", "error:  The rendezvous address is not valid", ""},
 		{"Multi-node training with Deepspeed hangs when full_determinism = True\n", "CUDA_LAUNCH_BLOCKING=1, which full_determinism sets", ""},
+		// A trainer that joins vLLM's server from another host (modelscope/ms-swift#7879).
+		{"INFO:     172.18.127.130:60812 - \"POST /init_communicator/ HTTP/1.1\" 200 OK\nRuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n", "Between hosts that is mostly", "Most frequent are"},
+		{"INFO:     127.0.0.1:60812 - \"POST /init_communicator/ HTTP/1.1\" 200 OK\nRuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n", "Most frequent are", "Between hosts that is mostly"},
 		// SkyPilot's prefix is that of several hosts (skypilot-org/skypilot#4448).
 		{"(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.5<0> [1]enP7906s1:fe80::1%enP7906s1<0>\n(head, rank=0, pid=5634) [n-0:3]:n-0:11172:11241 [3] NCCL INFO Using network Socket\n", "n-0 also uses enP7906s1 for sockets", ""},
 		// Open MPI fills a host's slots first (NVIDIA/nccl-tests#165, #263).

@@ -135,8 +135,8 @@ var largeRank = pattern{text: `^\[(?:rank|[\d: .-]{10,30} (?:DP\d+ )?TP)(?:[89]|
 // blames is what PyTorch's watchdog says of the rank that saw a timeout first.
 var blames = pattern{text: `due to a collective timeout from +rank (\d+)`}
 
-// secondHost is a heading of what is for the second of several hosts.
-var secondHost = pattern{text: `(?i)^\W{0,4}(?:node|host|machine|server|worker)[ _-]?[12]\b\W{1,4}\d+\.\d+\.\d+\.\d+`}
+// secondHost is a heading of what is for the second of several hosts, or the call by which a trainer of another host joins a server of vLLM.
+var secondHost = pattern{text: `(?i)^\W{0,4}(?:node|host|machine|server|worker)[ _-]?[12]\b\W{1,4}\d+\.\d+\.\d+\.\d+|^INFO: +(?:1[013-9]|[2-9])\d*\.[\d.]+:\d+ - "POST /init_communicator`}
 
 // byFile is a file by which the ranks of PyTorch meet.
 var byFile = pattern{text: `init_method\W{1,4}file://`}
