@@ -397,7 +397,7 @@ func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects fun
 			continue
 		}
 		// The first GIDs are another container's. libibverbs reads them here, too, but /sys does not (NVIDIA/nccl issues 1573 and 1587).
-		if first.index > 0 && !(r.version.Known() && r.version.Before(choosesGID)) {
+		if first.index > 0 && (!r.version.Known() || !r.version.Before(choosesGID)) {
 			r.say(first.line, env.Warning, "Sparse GID table", fmt.Sprintf("The first GID of %s has index %d.", first.device, first.index), "NCCL 2.21.5 to 2.25.1 stops at a GID whose type it cannot read in /sys: read failed in ncclIbRoceGetVersionNum.", fmt.Sprintf("Upgrade to NCCL 2.26.2 or later, or set NCCL_IB_GID_INDEX=%d in this container.", row.index))
 		}
 		other, again := best[row.device+":"+row.port]
