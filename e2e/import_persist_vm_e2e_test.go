@@ -47,10 +47,7 @@ nmcli connection add type ethernet ifname eth2 con-name rail1 ipv4.method manual
   ipv4.routing-rules "priority 10102 from 10.20.1.%[1]d table 102" ipv6.method manual ipv6.addresses fd00:20::%[1]d/64
 nmcli connection add type vlan ifname eth2.100 con-name storage dev eth2 id 100 vlan.egress 5:3 ipv4.method manual ipv4.addresses 10.20.2.%[1]d/24 ipv6.method link-local
 nmcli connection add type bond ifname bond0 con-name pair bond.options mode=active-backup,miimon=200 ipv4.method manual ipv4.addresses 10.20.3.%[1]d/24 ipv6.method disabled
-for d in eth3 eth4; do
-  nmcli connection add type ethernet ifname $d con-name pair-$d master bond0 slave-type bond
-  timeout 60 sh -c "until nmcli connection up pair-$d; do sleep 1; done" # NetworkManager may be busy with the NIC
-done
+for d in eth3 eth4; do nmcli connection add type ethernet ifname $d con-name pair-$d master bond0 slave-type bond; nmcli connection up pair-$d; done
 nmcli connection up rail0; nmcli connection up rail1; nmcli connection up storage`,
 	"netplan-networkd": `umask 077; cat > /etc/netplan/60-rails.yaml <<END
 # The rails of this host.
