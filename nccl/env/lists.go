@@ -123,7 +123,11 @@ func correct(l NameList) string {
 		b.WriteByte('^')
 	}
 	b.WriteByte('=')
-	for i, e := range l.Entries {
+	entries := l.Entries
+	if meant := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return strings.HasPrefix(e.Name, "^") }); !l.Exclude && len(meant) > 0 {
+		entries = meant // "a,^b": a list of names is exact already
+	}
+	for i, e := range entries {
 		if i > 0 {
 			b.WriteByte(',')
 		}

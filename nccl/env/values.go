@@ -103,8 +103,12 @@ func (c *check) level() {
 	}
 	said := fmt.Sprintf("%s = %q", c.v.Name, c.value)
 	if l := legacyLevel(c.value); l != "" && c.v.Name != "NCCL_NET_MERGE_LEVEL" {
+		costs := "Readers mistake it for a number of hops."
+		if c.v.Name == "NCCL_NET_GDR_LEVEL" && (l == "LOC" || l == "PIX") {
+			costs += " GPUDirect RDMA is off between GPUs and NICs that are farther apart (nvidia-smi topo -m)."
+		}
 		c.add(Warning, "Number instead of a level", fmt.Sprintf("%s is an old form that means %s.", said, l),
-			"Readers mistake it for a number of hops.", "Write "+l+", or remove it: NCCL chooses a level automatically.")
+			costs, "Write "+l+", or remove it: NCCL chooses a level automatically.")
 		return
 	}
 	c.add(Error, "Unknown word", fmt.Sprintf("%s: NCCL accepts %s, in capitals.", said, strings.Join(c.v.Words, ", ")),

@@ -206,6 +206,9 @@ func (s *script) pods(text string, rdma bool) {
 		return
 	}
 	plugin := !onlyGPUs(text)
+	if at := sharedRDMA.re().FindStringIndex(text); at != nil && strings.Contains(text, "containers:") && !givenNetwork.re().MatchString(text) {
+		s.say(1+strings.Count(text[:at[0]+strings.Index(text[at[0]:], "rdma/")], "\n"), env.Warning, "The RDMA NIC's interface stays outside of the pod", "The pod requests an RDMA device that the host shares, and no network beside the cluster's own (annotation k8s.v1.cni.cncf.io/networks).", "On RoCE the device has no GID in the pod: connections fail. On InfiniBand too, RDMA CM (perftest -R, NVMe, UCX's rdmacm) finds no device for an address; NCCL needs none.", "Give the pod a network over that NIC by Multus (macvlan, ipvlan, IPoIB), or hostNetwork: true.")
+	}
 	at := hostPath.re().FindStringIndex(text)
 	switch several := podsOfHosts.re().MatchString(text); {
 	case at != nil && !plugin:

@@ -32,6 +32,8 @@ type job struct {
 	perHost      int       // processes that a launcher starts on each host; 0: unknown
 	perHostAt    int       // its line
 	tasksAt      int       // line of tasks
+	ownGPU       int       // line of --gpus-per-task=1
+	bound        string    // value of --gpu-bind
 	separate     int       // line of an srun that starts torchrun without a number of hosts
 	multiplied   int       // line of an srun that starts torchrun by the number of tasks of the job
 	world        int       // number of ranks that a program is told which srun starts; 0: unknown
@@ -153,6 +155,12 @@ func (j *job) learn(c command) {
 		if v, ok := c.value("--ntasks-per-node"); ok {
 			j.tasks, _ = strconv.Atoi(v)
 			j.tasksAt = c.line()
+		}
+		if v, ok := c.value("--gpus-per-task"); ok && (v == "1" || strings.HasSuffix(v, ":1")) && j.ownGPU == 0 {
+			j.ownGPU = c.line()
+		}
+		if v, ok := c.value("--gpu-bind"); ok {
+			j.bound = v
 		}
 		v, ok := c.value("--gpus-per-node")
 		if gres, is := c.value("--gres"); is {
@@ -433,6 +441,15 @@ func (s *script) ownPlace(text string) {
 // sameForAll is a computed address of the host that a script exports.
 var sameForAll = pattern{text: "^export VLLM_HOST_IP=[\"']?(?:\\$\\(|`)"}
 
+// rayDefault is Ray Train's own default for NCCL's interfaces (python/ray/train/constants.py).
+var rayDefault = pattern{text: `\bDEFAULT_NCCL_SOCKET_IFNAME\b`}
+
+// blankValue is a variable in a sentence whose value stands behind a space: a path or a device.
+var blankValue = pattern{text: `\b(NCCL_[A-Z0-9_]+)= (/[\w./-]+|mlx5_\w+)`}
+
+// bareUlimit is an option of docker run that lacks its dashes.
+var bareUlimit = pattern{text: `\bdocker run\b.*[ \t]ulimit[ =](memlock|stack|nofile)\b`}
+
 // ownAddress is a command that looks up the address of its host's own name.
 var ownAddress = pattern{text: "[`(].*\\bhostname +(?:--ip-address|-i)\\b"}
 
@@ -519,7 +536,11 @@ func (s *script) jobs(text string, kind Kind) {
 			s.say(w.line, env.Error, "Not a TCP port", fmt.Sprintf("Port %d of the rendezvous: the largest is 65535.", n), "The launcher fails, or each process starts alone.", "Choose a free port between 1024 and 65535, the same on all hosts.")
 		}
 	}
+	if j.ownGPU > 0 && j.tasks > 1 && j.bound != "none" {
+		s.say(j.ownGPU, env.Note, "Each task sees one GPU", fmt.Sprintf("--gpus-per-task=1 with %d tasks on a host binds each task to a GPU of its own.", j.tasks), "Where Slurm confines devices (ConstrainDevices), NCCL cannot reach the GPUs of the other tasks directly: it goes through the host's memory or fails. In each task the GPU has number 0, whatever SLURM_LOCALID is.", "Ask for --gpus-per-node instead and choose the GPU by LOCAL_RANK or SLURM_LOCALID, or add --gpu-bind=none.")
+	}
 	s.firstHostAlone(text, kind)
+	s.oneOfSeveral(text, kind)
 	s.reaching(kind)
 	s.ownNetwork(text, kind)
 	s.apart(kind)
@@ -548,6 +569,15 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if at := rayAddress.re().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")
+		}
+		if rayDefault.re().MatchString(line) {
+			s.say(number, env.Note, "Ray Train chooses the interfaces", "Ray Train sets NCCL_SOCKET_IFNAME for its workers to the names that begin with en, eth or bond, unless it is set.", "Interfaces with other names (wl…, ib…) are left out: ranks fail, or take another network.", "Set it for the workers, without a change of Ray's files: ray.init(runtime_env={\"env_vars\": {\"NCCL_SOCKET_IFNAME\": \"=wlp3s0\"}}), with the name that ip -br address shows.")
+		}
+		if at := blankValue.re().FindStringSubmatch(line); at != nil && kind != Log {
+			s.say(number, env.Error, "Space around =", fmt.Sprintf("%s= %s: for a shell, the space ends the assignment.", at[1], shorten(at[2])), "The variable is empty.", "Write NAME=VALUE without spaces.")
+		}
+		if at := bareUlimit.re().FindStringSubmatch(line); at != nil {
+			s.say(number, env.Error, "An option without its dashes", fmt.Sprintf("docker run takes ulimit %s as the image and its command.", at[1]), "The container does not start, or the options after it do not count.", fmt.Sprintf("Write --ulimit %s=…", at[1]))
 		}
 		if sameForAll.re().MatchString(line) && kind == Slurm && j.nodes > 1 && strings.Contains(text, "ray start") {
 			s.say(number, env.Warning, "One address for all hosts", "The batch script, which runs on the first host, computes VLLM_HOST_IP, and srun hands it to the tasks of all hosts.", "vLLM needs a different address of each host: the others announce the first host's, and their ranks are not found.", "Compute it in each task: srun bash -c 'export VLLM_HOST_IP=$(hostname -i); ray start …'.")

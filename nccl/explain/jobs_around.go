@@ -173,7 +173,7 @@ var slurmRank = pattern{text: `(?:--(?:machine|node)[_-]rank[= ]+|\b(?:NODE_RANK
 
 // tooEarly reports numbers of tasks that the batch script's own shell puts in, before srun starts the tasks.
 func (s *script) tooEarly(text string) {
-	if !s.job.sruns || strings.Contains(text, "<<") || strings.Count(text, "#!/") > 1 || strings.Contains(text, "rdzv_backend") || strings.Contains(text, "rdzv-backend") { // c10d numbers the hosts itself
+	if !s.job.sruns || strings.Contains(strings.ReplaceAll(text, "<<<", ""), "<<") || strings.Count(text, "#!/") > 1 || strings.Contains(text, "rdzv_backend") || strings.Contains(text, "rdzv-backend") { // c10d numbers the hosts itself
 		return
 	}
 	quoted := singleQuoted(text)
@@ -215,4 +215,26 @@ func (s *script) mounted(number int, line string) {
 	case small(at[1], at[2]):
 		s.say(number, env.Warning, "Little shared memory", "/dev/shm has 64 MiB, as a container has by default.", "NCCL and PyTorch's DataLoader share memory there between processes: they end with an error, or with a bus error, when it is full.", "docker: --shm-size=8g or --ipc=host. Kubernetes: an emptyDir with medium: Memory at /dev/shm.")
 	}
+}
+
+// ofSeveral is a torchrun for several hosts that the rendezvous numbers.
+var ofSeveral = pattern{text: `\btorchrun\b[^|;&]*--nnodes[= ]["']?([2-9]|[1-9]\d+)\b[^|;&]*--rdzv[-_](?:endpoint|backend)`}
+
+// startedElsewhere are words of texts that start a command on other hosts, or speak of them.
+var startedElsewhere = pattern{text: `(?i)\b(?:srun|sbatch|ssh|pdsh|mpirun|mpiexec|clush|ansible|kubectl|parallel|for|hosts?|nodes?|machines?|servers?|workers?|rank)\b|节点|机器`}
+
+// anOption is the name of an option.
+var anOption = pattern{text: `--[\w-]+`}
+
+// oneOfSeveral reports the command of one host, where nothing shows that the others get it, too.
+func (s *script) oneOfSeveral(text string, kind Kind) {
+	if kind != Commands {
+		return
+	}
+	all := strings.ReplaceAll(text, "\\\n", "  ")
+	at := ofSeveral.re().FindAllStringSubmatchIndex(all, 2)
+	if len(at) != 1 || startedElsewhere.re().MatchString(anOption.re().ReplaceAllString(all, "")) {
+		return
+	}
+	s.say(1+strings.Count(all[:at[0][0]], "\n"), env.Note, "The command of one host", fmt.Sprintf("--nnodes is %s, and the text starts it once.", all[at[0][2]:at[0][3]]), "torchrun starts the processes of one host alone, and waits until the same command runs on the others.", "Start it on every host (srun, ssh, one pod each), or write --nnodes 1 for one host.")
 }

@@ -113,7 +113,7 @@ var ibMeanings = []*meaning{
 
 	// Completions: "with error 12, opcode" up to 2.19.4, "with status=12 opcode=" 2.20.3 to 2.28.3 (the GIN plugin also later), "with
 	// status=IBV_WC_RETRY_EXC_ERR(12) opcode=" from 2.28.7. The numbers are ibv_wc_status of infiniband/verbs.h.
-	{role: symptom, summary: "Packets are lost, or the peer is gone", costs: "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions: the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.", more: lost,
+	{role: symptom, summary: packetsLost, costs: "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions: the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.", more: lost,
 		instead: "See first whether a rank on the peer ended earlier. Then measure between these two NICs with ib_write_bw, or run `fabricform verify`, which checks the MTU of the whole path with full-size packets.",
 		forms:   append(completion(12, "RETRY_EXC_ERR"), "transport error: Endpoint timeout", "unhandled timeout error" /* UCX, ud_ep.c */)},
 	{role: symptom, summary: "The receiver was not ready", costs: "The peer's rank did not take data for too long: it hangs or has ended.", instead: "Read the log of the peer's rank.", forms: completion(13, "RNR_RETRY_EXC_ERR")},
@@ -300,6 +300,10 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 		return "", "The peer's port did not answer: the path or a cable is bad, the subnet has changed (LIDs, service levels), or the other side had ended before.",
 			"See whether the other process ended first. Check that both ports are active with a LID (ibv_devinfo), their errors (perfquery, ibdiagnet), the subnet manager's log, and the path with ib_write_bw between these ports."
 	}
+	if l.fe80Path > 0 && strings.Contains(m, "/RoCE (synd 0x") {
+		return "Link-local GIDs between the hosts", fmt.Sprintf("UCX sends to a link-local GID, fe80:… (line %d): its port has index 0 in use, or no IPv4 address. The other side does not answer there.", l.fe80Path),
+			"Give the NICs IPv4 addresses of one network, and set UCX_IB_GID_INDEX to the index of RoCE v2 with that address (show_gids; mostly 3). If the index is right, check that ping -I NIC reaches the peer, VLAN and MTU."
+	}
 	if anyOf(m, []string{"wr_id", "Failed status", "(synd 0x", "syndrome 0x", inWC[12]}) || !ofNCCL(m) { // of another program
 		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
@@ -378,3 +382,6 @@ func keptPages(l *logged, m string) (summary, costs, instead string) {
 	return "Memory cannot be pinned", "Either memlock is limited, or it is the kernel: on a DGX Spark, 7.0.0-1019-nvidia and its like keep back memory (/proc/meminfo shows CmaTotal: 0 kB, and CmaFree above it), so that the driver gets none.",
 		"Boot with kho=off, or the kernel 6.17 of before. " + memlock
 }
+
+// packetsLost is the finding of requests without an answer.
+const packetsLost = "Packets are lost, or the peer is gone"

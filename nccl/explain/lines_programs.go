@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -55,6 +56,7 @@ var torchMeanings = []*meaning{
 	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the store of rank 0.", instead: rendezvous, more: explainMeetingPlace,
 		forms: []string{"client socket has timed out", "client socket has failed to connect", "TCPStore() failed", "RuntimeError: connect() timed out", "failed to connect to*errno: 110", "failed to connect to*errno: 111", "failed to connect to*errno: 113"}},
 	{role: harmless, summary: "sudo does not find the host's own name", forms: []string{"sudo: unable to resolve host"}},
+	serviceSilent,
 	downloadFailed,
 	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct it (MASTER_ADDR, the hostfile), or add it to DNS or /etc/hosts of all hosts. In Kubernetes see that the pod and its headless service are there.",
 		forms: []string{"IPv4 network addresses of*cannot be retrieved", "emporary failure in name resolution", "ame or service not known", "error encountered when getting address info" /* NCCL */, "host not found: ", "Could not resolve hostname"}},
@@ -141,6 +143,58 @@ const (
 // onWSL is the first version of NCCL that finds the GPUs on WSL 2 (release notes of 2.10.3).
 var onWSL = env.Version{Major: 2, Minor: 10, Patch: 3}
 
+// explainProxy says more of a proxy thread that could not connect, where the line is the only one of NCCL: PyTorch copies it without the
+// reason, and mostly with NCCL's system error.
+func explainProxy(l *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "operation=Connect") && (!strings.Contains(m, "Proxy Call to rank") || strings.Contains(m, "(Init)") || strings.Contains(m, "(Setup)")) || l.prefixed {
+		return "", "", ""
+	}
+	if l.containers > 0 {
+		return "", fmt.Sprintf("The proxy thread of a rank could not set up a connection for data to another rank. Line %d speaks of containers: each has a network of its own unless it is told otherwise, and announces an address there that other hosts do not reach.", l.containers),
+			"Run containers on several hosts with --network=host, and set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all hosts. Run again with NCCL_DEBUG=WARN, and look for the first line with NCCL WARN of every rank."
+	}
+	return "", "The proxy thread of a rank could not set up a connection for data to another rank. The reason stands in lines of NCCL that are not shown: over sockets mostly an interface that the others do not reach, over RDMA the NIC's GID or memlock.",
+		"Run again with NCCL_DEBUG=WARN, and look for the first line with NCCL WARN of every rank. Until then: " + otherHosts
+}
+
+// explainPML says more where Open MPI's component for UCX leaves itself out.
+func explainPML(l *logged, m string) (summary, costs, instead string) {
+	if l.ucxTLS == "" && !strings.Contains(m, "PML ucx") || !strings.Contains(m, "PML ucx") && !strings.Contains(m, "in the pml framework") {
+		return "", "", ""
+	}
+	costs = "Open MPI's pml ucx leaves itself out where UCX has none of the devices and transports that it wants (opal_common_ucx_devices: mlx*, opal_common_ucx_tls: rc_*, dc_*, …), or it is not built with UCX (ompi_info shows it)."
+	if l.ucxTLS != "" {
+		costs += fmt.Sprintf(" UCX_TLS = %s has none of them.", shorten(l.ucxTLS))
+	}
+	return "", costs, "For TCP and shared memory alone use --mca pml ob1 --mca btl tcp,self,vader, or add --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any. On hosts with RDMA let UCX_TLS name rc, or remove it."
+}
+
+// explainLoader says more of a connection that PyTorch's DataLoader had with its own processes.
+func explainLoader(l *logged, _ string) (summary, costs, instead string) {
+	if l.pinning == 0 {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("Line %d is of PyTorch's DataLoader, which takes a batch from one of its own processes on this host: that process has ended. It is not the network.", l.pinning),
+		"At the end of a program that left its loop early it is harmless. Otherwise a worker of the DataLoader died: see its own error, host memory (dmesg: OOM killer), /dev/shm, and try num_workers=0."
+}
+
+// explainRoute says more of RDMA CM's event for a path.
+func explainRoute(_ *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "ROUTE_ERROR") && !strings.Contains(m, "resolve_route") {
+		return "", "", ""
+	}
+	return "", "RDMA CM found an interface for the address, and no path to the peer. On InfiniBand the subnet manager gives the path: it did not answer in time (a large job asks it for very many), or has none. On RoCE the peer's address does not answer.",
+		"On InfiniBand see that a subnet manager runs and answers (sminfo, saquery), and that the peer's address is that of its port. On RoCE check ping -I NIC."
+}
+
+// explainRendezvous says more where the text shows the program of each process.
+func explainRendezvous(l *logged, _ string) (summary, costs, instead string) {
+	if l.jaxPrograms < 2 || l.jaxCollective == 0 || l.jaxCollective >= l.jaxPrograms {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("XLA waits for devices of another process. Of %d programs in the text, %d computes over all devices (psum, pmap …): the others never come.", l.jaxPrograms, l.jaxCollective), "Run the same program in all processes: each must call the same computations over all devices, in one order."
+}
+
 // explainSystem says more of a failed call of the system where the log shows whether the job has one host.
 func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 	switch several := len(l.order) > 1; {
@@ -148,6 +202,10 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 		return "", fmt.Sprintf("The text speaks of WSL, where PCI devices have no place in /sys, and NCCL %s stops for that: it is mended from 2.10.3 on.", l.version), "Install a PyTorch with NCCL 2.10.3 or later (torch.cuda.nccl.version()). If it fails then, too: " + fullShared + " " + askNCCL
 	case l.shortShm > 0:
 		return "", fmt.Sprintf("Line %d says that /dev/shm is too small or full: NCCL makes its segments there. Segments of ranks that were killed stay there.", l.shortShm), fullShared + " Remove what ended ranks have left (rm /dev/shm/nccl-* while no job runs). " + askNCCL
+	case l.topology() != "" && (l.nodes == 1 || l.asked == 1 || !several):
+		return "", fmt.Sprintf("A call of the system or of a library failed on this rank. %s names a file of the machine's topology: one that is of another kind of machine, as the images of clouds set it for all of theirs, ends with this error. Otherwise it is mostly a full /dev/shm (a container has 64 MiB).", l.topology()), fmt.Sprintf("Try without %s. ", l.topology()) + fullShared + " " + askNCCL
+	case l.bareShm > 0 && !several && max(l.asked, l.nodes) < 2:
+		return "", fmt.Sprintf("docker run in line %d has neither --shm-size nor --ipc=host: /dev/shm has 64 MiB in the container, which NCCL's segments for several GPUs of one host fill.", l.bareShm), "Add --ipc=host or --shm-size=8g, and --ulimit memlock=-1. " + askNCCL
 	case l.containers > 0 && l.nodes != 1:
 		return "", fmt.Sprintf("Line %d speaks of containers: each has a network of its own unless it is told otherwise, and announces an address there (172.17.…) that containers on other hosts do not reach. On one host it is mostly a full /dev/shm (64 MiB in a container).", l.containers), "Run containers on several hosts with --network=host, and set NCCL_SOCKET_IFNAME to = followed by the interface that reaches all hosts. " + fullShared + " " + askNCCL
 	case l.nodes == 1 || l.asked == 1 && !several:
@@ -156,6 +214,16 @@ func explainSystem(l *logged, _ string) (summary, costs, instead string) {
 		return "", "A call of the system or of a library failed on this rank. Between hosts that is mostly an address that ranks do not reach (a firewall, or NCCL chose another interface), or a NIC that RDMA cannot use; in a container also a full /dev/shm." + l.mpiAlone(), otherHosts + " " + fullShared + " " + askNCCL
 	}
 	return "", "", ""
+}
+
+// topology returns the variable that gives NCCL a file of the machine's topology or of its rings; "" if none is set.
+func (l *logged) topology() string {
+	for _, name := range []string{"NCCL_GRAPH_FILE", "NCCL_TOPO_FILE"} {
+		if _, set := find(l.settings, name); set {
+			return name
+		}
+	}
+	return ""
 }
 
 // crashed says more of a crash where NCCL joins hosts by NVLink.

@@ -29,6 +29,7 @@ var systemMeanings = []*meaning{
 	ownFault,
 	{role: symptom, vague: true, summary: "A file is damaged", costs: "A checkpoint or another file is cut off, or is not what its name says: a download or a write did not end, several ranks write it at once, or it is a pointer of Git LFS.", instead: "Compare its size on all hosts, and fetch or write it again.", forms: []string{"SafetensorError: ", "pickle data was truncated", "PytorchStreamReader failed", "unexpected EOF, expected", "EOFError: Ran out of input"}},
 	noSuchProgram,
+	{role: symptom, vague: true, summary: "A script needs a variable", costs: "A shell script with set -u stops at a variable that is not set.", instead: "Set the variable that the line names, or install a version of the script or image in which it is mended.", forms: []string{": unbound variable"}},
 	{role: symptom, vague: true, summary: "A program refuses its options", costs: "The line names what is missing or not known: it is misspelt, of another version, or the rest of the command was lost, as behind a backslash that is not the last character of its line.", instead: "Compare the command with the program's --help on that host.",
 		forms: []string{": error: the following arguments are required", ": error: unrecognized arguments: ", ": error: argument ", "unrecognized option '", "unknown option '"}},
 	{role: symptom, vague: true, summary: "A connection was refused", more: zeroconf, costs: "Nothing listens at that address and port: the process there has not started or has ended, or listens at another address, or a firewall rejects the connection.",
@@ -43,13 +44,17 @@ var systemMeanings = []*meaning{
 	{role: symptom, vague: true, summary: "The system has no memory for a call", costs: "The host, the container's cgroup or a limit of the process (ulimit -v, -l) has no memory left. From a call of RDMA, its queue may also be full.", instead: "Check free memory, the job's memory limit, ulimit -l, and dmesg for the OOM killer.", forms: []string{"annot allocate memory", "MemoryError"}},
 	{role: symptom, vague: true, summary: "The system forbids a call", costs: "The permissions of a file or device, or a security profile (seccomp, SELinux, AppArmor), forbid it to this user.", instead: "The line names the file or call. Compare the user and its groups with the permissions (ls -l); in a container see which devices and capabilities it has.",
 		forms: []string{"Permission denied", "peration not permitted"}},
-	{role: effect, summary: "A connection was closed", costs: "The process at its other end has ended, or closed it.", instead: "Read the log of that process: its first error is the cause.", forms: []string{"BrokenPipeError: ", "ConnectionResetError: ", "Connection reset by peer", "RemoteDisconnected"}},
+	{role: effect, summary: "A connection was closed", costs: "The process at its other end has ended, or closed it.", instead: "Read the log of that process: its first error is the cause.", more: explainLoader, forms: []string{"BrokenPipeError: ", "ConnectionResetError: ", "Connection reset by peer", "RemoteDisconnected"}},
 	unknownException,
 }
 
 // downloadFailed comes before the words of the system that it quotes, such as those for a host name.
 var downloadFailed = &meaning{role: symptom, vague: true, summary: "A download failed", costs: "The program wanted to fetch a file, and this host or container does not reach the Internet or that server. Other ranks wait meanwhile, and then report timeouts.", instead: "Download before the start, to a path that all hosts have (HF_HOME, HF_HUB_OFFLINE=1), or give it a proxy or a mirror (HTTPS_PROXY, HF_ENDPOINT).",
 	forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError", "Failed to resolve 'huggingface.co'", "unable to access 'https://"}}
+
+// serviceSilent is of urllib3, which many programs use for what is no business of NCCL.
+var serviceSilent = &meaning{role: hint, summary: "A web service does not answer", costs: "A request over HTTPS to the host in the line timed out, and the program tries again. It is not one of NCCL's connections.", instead: "Check that this host or container reaches that server (curl -v https://…, a proxy, DNS). If the program gives up, its own message tells what it wanted there.",
+	forms: []string{"urllib3.connectionpool:Retrying (", "Read timed out. (read timeout="}}
 
 // noProgram is Python's error for a program that it cannot start: a name without a path or an ending.
 var noProgram = pattern{text: `FileNotFoundError: .*No such file or directory: '[\w-]+'`}

@@ -260,6 +260,24 @@ func (l *logged) background(number int, line string) {
 	if l.noGUID == 0 && noGUID.re().MatchString(line) {
 		l.noGUID = number
 	}
+	if strings.Contains(line, "jax.distributed.initialize(") && strings.Contains(line, "process_id=") {
+		l.jaxPrograms, l.jaxDone = l.jaxPrograms+1, false
+	}
+	if l.jaxPrograms > 0 && !l.jaxDone && jaxCollective.re().MatchString(line) {
+		l.jaxDone, l.jaxCollective = true, l.jaxCollective+1
+	}
+	if l.pinning == 0 && (strings.Contains(line, "in _pin_memory_loop") || strings.Contains(line, "in rebuild_storage_fd")) {
+		l.pinning = number
+	}
+	if at := ucxTLS.re().FindStringSubmatch(line); at != nil && !anyOf(at[1], []string{"rc", "dc", "ud", "ib", "all", "^", "$"}) {
+		l.ucxTLS = at[1]
+	}
+	if l.fe80Path == 0 && strings.Contains(line, " sgix ") && strings.Contains(line, " dgid fe80:") { // UCX, ib_mlx5_log.c
+		l.fe80Path = number
+	}
+	if l.bareShm == 0 && bareDocker.re().MatchString(line) && !anyOf(line, []string{"--shm-size", "--ipc", "/dev/shm"}) {
+		l.bareShm = number
+	}
 	if l.containers == 0 && inContainers.re().MatchString(line) {
 		l.containers = number
 	}
@@ -403,3 +421,12 @@ func (l *logged) output() {
 		}
 	}
 }
+
+// jaxCollective is a computation of JAX over the devices of all processes.
+var jaxCollective = pattern{text: `\b(?:psum|pmean|pmap|pjit|shard_map|all_gather|multihost_utils\.\w+)\(`}
+
+// bareDocker is a whole docker run with GPUs and an image.
+var bareDocker = pattern{text: `\bdocker run .*--(?:gpus|runtime)\b.* \S*\w[\w.-]*[:/][\w.-]+`}
+
+// ucxTLS is a setting of UCX's transports.
+var ucxTLS = pattern{text: `\bUCX_TLS=["']?([^\s"']+)`}

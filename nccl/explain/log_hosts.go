@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -11,39 +12,67 @@ import (
 
 // hostLog is what a log shows about one host.
 type hostLog struct {
-	line      int             // its first line
-	devices   map[string]bool // RDMA devices that NCCL uses
-	oob       string          // netdev for bootstrap
-	local     string          // the first netdev of them that other hosts do not reach
-	localAt   int             // its line
-	localIP   string          // its address
-	network   string          // IB, Socket or a plugin
-	at        int             // line of network
-	gdr       int             // number of network channels with GPUDirect RDMA
-	channels  int             // line of the first IB channel without GPUDirect RDMA
-	disabled  int             // line that reports GPUDirect RDMA as disabled for a device
-	fe80      string          // an interface for bootstrap that has a link-local address alone
-	fe80At    int             // its line
-	aside     string          // an interface for sockets, but not for bootstrap, that has a link-local address alone
-	asideAt   int             // its line
-	address   netip.Addr      // of the interface for bootstrap
-	routed    string          // the first netdev of them that may reach other hosts
-	several   bool            // that interface has several addresses: hosts with equal names
-	noIB      int             // line that says that there is no RDMA device
-	noVerbs   bool            // that line says that libibverbs is missing
-	mixed     int             // line that lists InfiniBand and RoCE ports
-	direct    bool            // a NIC supports GPUDirect RDMA
-	remote    bool            // it has a channel to another host
-	roce      bool            // some of the devices are RoCE ports
-	complete  bool            // a communicator with several ranks is complete
-	plugin    string          // for the network, of a library
-	internal  int             // line that says that there is none
-	early     string          // "NCCL before …": a line has a form of that time; "": none has
-	ownMade   string          // an interface whose address the host gave itself
-	ownMadeAt int             // its line
-	spread    int             // line of the first channel over another socket interface than the first
-	late      bool            // a line has a form of NCCL 2.21 or later
-	version   string          // of NCCL, if a line of this host says it
+	line      int                // its first line
+	devices   map[string]bool    // RDMA devices that NCCL uses
+	oob       string             // netdev for bootstrap
+	local     string             // the first netdev of them that other hosts do not reach
+	localAt   int                // its line
+	localIP   string             // its address
+	network   string             // IB, Socket or a plugin
+	at        int                // line of network
+	gdr       int                // number of network channels with GPUDirect RDMA
+	channels  int                // line of the first IB channel without GPUDirect RDMA
+	disabled  int                // line that reports GPUDirect RDMA as disabled for a device
+	fe80      string             // an interface for bootstrap that has a link-local address alone
+	fe80At    int                // its line
+	aside     string             // an interface for sockets, but not for bootstrap, that has a link-local address alone
+	asideAt   int                // its line
+	address   netip.Addr         // of the interface for bootstrap
+	routed    string             // the first netdev of them that may reach other hosts
+	several   bool               // that interface has several addresses: hosts with equal names
+	noIB      int                // line that says that there is no RDMA device
+	warnsAt   int                // line that warns of libibverbs
+	noVerbs   bool               // that line says that libibverbs is missing
+	mixed     int                // line that lists InfiniBand and RoCE ports
+	direct    bool               // a NIC supports GPUDirect RDMA
+	remote    bool               // it has a channel to another host
+	roce      bool               // some of the devices are RoCE ports
+	complete  bool               // a communicator with several ranks is complete
+	plugin    string             // for the network, of a library
+	internal  int                // line that says that there is none
+	early     string             // "NCCL before …": a line has a form of that time; "": none has
+	ownMade   string             // an interface whose address the host gave itself
+	ownMadeAt int                // its line
+	spread    int                // line of the first channel over another socket interface than the first
+	late      bool               // a line has a form of NCCL 2.21 or later
+	version   string             // of NCCL, if a line of this host says it
+	onGPU     map[string]gpuUser // communicator and bus ID of a GPU -> the first rank there
+}
+
+// gpuUser is a rank of a communicator, and the process that has it.
+type gpuUser struct{ rank, process string }
+
+// onGPU reports two processes of a host that have ranks of one communicator on one GPU: NCCL may not get as far as to say so.
+func (l *logged) onGPU(number int, h *hostLog, before, m string) {
+	bus, rank, size := field(m, "busId"), field(m, "rank"), field(m, "nranks")
+	parts := strings.Split(before, ":")
+	if bus == "" || rank == "" || size == "" || len(parts) < 3 || l.sharedGPU || len(h.onGPU) > maxRows {
+		return
+	}
+	one := gpuUser{rank, parts[len(parts)-2]}
+	key := cmp.Or(field(m, "commId"), size) + " " + bus
+	other, seen := h.onGPU[key]
+	if !seen {
+		if h.onGPU == nil {
+			h.onGPU = map[string]gpuUser{}
+		}
+		h.onGPU[key] = one
+		return
+	}
+	if other.rank != one.rank && other.process != one.process && digits(one.process) {
+		l.sharedGPU = true
+		l.say(number, env.Error, "Two ranks on one GPU", fmt.Sprintf("Ranks %s and %s, of two processes, have the GPU with bus ID %s.", shorten(other.rank), shorten(one.rank), shorten(bus)), "NCCL refuses that, or hangs.", oneGPU)
+	}
 }
 
 // host returns the host of a line. A line begins with "host:pid:tid [gpu]", often after a timestamp or a

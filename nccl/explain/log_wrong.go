@@ -313,6 +313,9 @@ func (l *logged) sockets(name string, h *hostLog) {
 	net, named := find(l.settings, "NCCL_NET")
 	asked = asked || named && strings.EqualFold(net.value, "Socket")
 	_, selected := find(l.settings, "NCCL_IB_HCA")
+	if h.warnsAt > 0 && l.nodes == 1 && !selected {
+		l.say(h.warnsAt, env.Note, "NCCL warns of libibverbs", "NCCL before 2.11 warns when it finds no libibverbs.", "That library is for RDMA between hosts. The GPUs of one host do without it.", "Ignore it on one host. For RDMA with several install libibverbs1 and ibverbs-providers (rdma-core) in the image, and give the container /dev/infiniband.")
+	}
 	if asked || l.nodes == 1 && !selected || l.fabric != nil && l.fabric.NCCL.Transport == "socket" {
 		return
 	}

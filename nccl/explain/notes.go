@@ -148,9 +148,16 @@ var (
 	chosenGPU = pattern{text: `set_device\(|device_id *=|CUDA_VISIBLE_DEVICES|cuda\.device\(|device_ids *=`}
 )
 
+// ofOneRank is a group of one process that is to meet at the address of a host.
+var ofOneRank = pattern{text: `init_process_group\([^)]*tcp://([\d.]+):\d+[^)]*\bworld_size *= *1\b`}
+
 // noGPU reports a program of several processes that does not choose a GPU for PyTorch itself. Objects, barriers and what DDP sends first go
 // by the current GPU (torch/distributed/distributed_c10d.py).
 func (s *script) noGPU(text string) {
+	if at := ofOneRank.re().FindStringSubmatchIndex(text); at != nil && !strings.HasPrefix(text[at[2]:], "127.") {
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "A group of one process", fmt.Sprintf("world_size=1, with the address %s of a host.", shorten(text[at[2]:at[3]])), "The group has this process alone: it waits for nobody, and one on another host is in a group of its own, or cannot listen at an address that is not its own.", "Give all processes the same world_size (their number), and each its own rank.")
+		return
+	}
 	if at := groupOfNCCL.re().FindStringIndex(text); at != nil && strings.Contains(text, "import torch") && strings.Contains(text, "rank") && !chosenGPU.re().MatchString(text) {
 		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "The processes do not choose a GPU", "The program makes a process group for NCCL, and nothing in it sets the current GPU.", "Barriers, objects and what DDP sends first go by the current GPU, which is 0 in every process: with several processes on a host NCCL hangs, or finds two ranks on one GPU.", "Call torch.cuda.set_device(LOCAL_RANK) before init_process_group, or give it device_id, and DDP device_ids=[LOCAL_RANK].")
 	}

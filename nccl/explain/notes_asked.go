@@ -22,6 +22,9 @@ var tellings = sync.OnceValue(func() []telling {
 		{compile(`(?i)\brendez-?vous\b[^.\n]{0,30}\btim(?:es|ed|e|ing)[ -]?out`), compile(`torchrun|torch\.distributed|rdzv`),
 			env.Finding{Summary: "The rendezvous failed", Wrong: "The text tells of a rendezvous that times out.", Costs: "Nobody listens at the rendezvous address, or it is not reached. With c10d, only a torchrun listens that finds its own host's name or address in --rdzv-endpoint: a host with several NICs, or a pod whose hostname is short where the endpoint is a full name, does not take itself for it.",
 				Instead: "Write the endpoint as rank 0's host knows itself (hostname, hostname -I), or start it there with --rdzv-conf is_host=1 and elsewhere with is_host=0. " + rendezvous}},
+		{compile(`\b(?:ProcessGroup)?[Gg]loo\b[^\n]*\b(?:error|fail\w*|issue|problem|hang\w*)|\b(?:errors?|issues?|problems?|fail\w*|hangs?)\b[^.\n]*\b(?:ProcessGroup)?[Gg]loo\b`), compile(`(?i)\b(?:two|2|both|multiple|multi|each|several|separate)[- ](?:\w+ )?(?:nodes?|hosts?|machines?|servers?)|nnodes`),
+			env.Finding{Summary: "Gloo between hosts", Wrong: "The text tells of a failure of Gloo, and of several hosts.", Costs: "Gloo, which programs use beside NCCL for data of the CPU, announces the address of the host's own name: 127.0.1.1 from /etc/hosts, or an address of a container's own network, which other hosts do not reach.",
+				Instead: "Set GLOO_SOCKET_IFNAME on each host to its interface that reaches the others (ip -br address), and NCCL_SOCKET_IFNAME, too; run containers with --network=host, and open the hosts' TCP ports for each other."}},
 		{compile(`(?i)\b(?:without|no|(?:are|is)n['’]t|(?:are|is|was|were) not|(?:do|does)n['’]t have|lacks?)\b(?: (?:an?|any|assigned|given|have|having))*\b[^.\n]{0,12}\bip(?:v4)? ?address(?:es)?\b`), rdma,
 			env.Finding{Summary: "NIC without an address", Wrong: "The text tells of interfaces without an IP address.", Costs: "RoCE v2 between hosts uses the GID of an IPv4 address, which a NIC without one does not have: connections fail, or get a link-local GID. On InfiniBand no address is needed, except for the bootstrap's own interface.",
 				Instead: "Give each NIC that NCCL is to use over RoCE an IPv4 address, in its own host or pod (NCCL_IB_HCA leaves the others out); show_gids lists what each has."}},
@@ -41,7 +44,7 @@ var tellings = sync.OnceValue(func() []telling {
 })
 
 // differs is a sentence by which hosts have different MTUs.
-var differs = pattern{text: `(?i)\bdifferent mtus?\b|\bmtus?\b[^.\n]{0,30}\b(?:mismatch\w*|differs?|differed|(?:are|is|were|was) (?:different|not the same)|mis-?configured)\b|\bmismatch\w*[^.\n]{0,20}\bmtus?\b`}
+var differs = pattern{text: `(?i)\bdifferent (?:(?:active|path|port|link) )?mtus?\b|\bmtus?\b[^.\n]{0,30}\b(?:mismatch\w*|differs?|differed|(?:are|is|were|was) (?:different|not the same)|mis-?configured)\b|\bmismatch\w*[^.\n]{0,20}\bmtus?\b`}
 
 // mtuTold reports prose by which the MTU differs.
 func (s *script) mtuTold(number int, line string) {
@@ -51,7 +54,7 @@ func (s *script) mtuTold(number int, line string) {
 			wrong = "The text tells of MTUs that differed, and says that one MTU" + helps
 		}
 		s.add(number, env.Finding{Severity: env.Warning, Summary: "MTUs differ", Wrong: wrong, Costs: "RDMA takes its MTU from that of the interface. With different ones on two hosts packets are dropped on the way, or the smaller side refuses them; NCCL 2.20.3 and later do not even them out on the receiving side (NVIDIA/nccl#1524).",
-			Instead: "Set one MTU on the NICs of all hosts (9000 gives RDMA 4096) and a larger one on the switches, and compare active_mtu of ibv_devinfo; `fabricform verify` sends full-size packets over each path."})
+			Instead: "Set one MTU on the NICs of all hosts (9000 gives RDMA 4096) and a larger one on the switches, and compare active_mtu of ibv_devinfo; `fabricform verify` sends full-size packets over each path. Mooncake takes one by MC_MTU on all hosts."})
 	}
 }
 

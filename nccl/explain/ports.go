@@ -184,7 +184,9 @@ func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port s
 	if slices.ContainsFunc(t.ports, func(p port) bool { return p.layer == "infiniband" && p.state == "down" }) {
 		virtual = " A virtual function of InfiniBand stays down until it has GUIDs (ip link set PF vf N port_guid …, state auto), and the subnet manager serves virtual ports (opensm: virt_enabled 2)."
 	}
-	if down != nil && active > 0 {
+	if down != nil && active > 0 && slices.ContainsFunc(r.out, func(f Finding) bool { return f.Summary == packetsLost && f.Severity == env.Error }) {
+		r.say(down.line, env.Warning, "A port is down", fmt.Sprintf("Port %s of %s is %s, and others are active.", shorten(down.number), shorten(down.device), shorten(down.state)), "NCCL leaves it out. A program that takes the ports by their numbers (TensorPipe, -d of perftest) may wait for answers there.", "Name the active device to the program (UCX_NET_DEVICES, -d), or bring the port's link up."+virtual)
+	} else if down != nil && active > 0 {
 		r.say(down.line, env.Note, "A port is down", fmt.Sprintf("Port %s of %s is %s, and others are active.", shorten(down.number), shorten(down.device), shorten(down.state)), "NCCL leaves it out: a host with fewer ports than the others is slower, or does not fit to them.", "If the port has a cable, bring its link up."+virtual)
 	}
 	switch {
