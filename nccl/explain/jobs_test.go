@@ -360,7 +360,13 @@ func TestProgramsAreNotLogs(t *testing.T) {
 		{"a.txt", "Launch a 2 node job: `python -m torch.distributed.run --rdzv_backend c10d --rdzv_endpoint \"$H\" --nnodes 2 echo hello`\nrendezvous times out since the rank 0 host doesn't realize it's the master\n", "line 2: warning:  The rendezvous failed", ""}, // pytorch/elastic/issues/165
 		{"a.txt", "Is there any way to use NCCL + RDMA on interfaces that aren't assigned IP addresses?\n", "warning:  NIC without an address", ""},                                                                                                                       // NVIDIA/nccl/issues/1796
 		{"a.txt", "NCCL finds no IP address of the interface eth0.\n", "", "NIC without an address"},
-		{"a.txt", "8 RoCE NICs per node. Can I put all 16 NICs into a single VLAN and a single IP subnet? Any issues for NCCL?\n", "warning:  Two NICs in one subnet", ""}, // NVIDIA/nccl/issues/2158
+		{"a.txt", "The default options of docker do not expose `/dev/infiniband` to the run.\nexport NCCL_DEBUG=INFO\n", "warning:  Container without RDMA devices", ""}, // ROCm/MAD/pull/228
+		{"a.txt", "With sockets a container does not need /dev/infiniband.\nexport NCCL_DEBUG=INFO\n", "", "Container without RDMA devices"},
+		{"a.txt", "Cannot use RDMA, and Pods on different nodes have the same IP for `net1`\n", "warning:  Pods with one address", ""}, // k8snetworkplumbingwg/sriov-network-device-plugin/issues/338
+		{"a.txt", "RDMA is fine. The pods on both nodes do not have the same IP.\n", "", "Pods with one address"},
+		{"a.txt", "rdmaSharedDevicePlugin:\n  resources:\n    - name: rdma_shared_device_a\n      ifNames: [ibs1]\nIn the pod I can still see all 4 IB network cards.\n", "warning:  RDMA devices are not isolated", ""}, // Mellanox/network-operator/issues/738
+		{"a.txt", "The step gets a world size larger than the live process count, so `init_process_group` waits for ranks that never exist.\n", "warning:  More ranks are expected than start", ""},                      // Benzoin96485/Enerzyme/pull/107
+		{"a.txt", "8 RoCE NICs per node. Can I put all 16 NICs into a single VLAN and a single IP subnet? Any issues for NCCL?\n", "warning:  Two NICs in one subnet", ""},                                               // NVIDIA/nccl/issues/2158
 		{"a.txt", "NCCL over RoCE is fine; both nodes are in the same subnet.\n", "", "one subnet"},
 		{"a.txt", "The GPUs fail after hours. A `xid 149` error was found in the log.\n", "error:  NVLink reports errors", ""}, // NVIDIA/open-gpu-kernel-modules/issues/1150
 		{"a.txt", "The GPUs fail after hours. There is no Xid 149 in dmesg.\nexport NCCL_DEBUG=INFO\n", "", "NVLink"},
