@@ -306,7 +306,8 @@ func (l *logged) errors() {
 	}
 	for _, r := range l.inOrder {
 		if l.role(r) == result && first == 0 && effects == 0 {
-			l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", r.of.costs+unnamed, r.of.instead)
+			costs, instead := r.advice(l)
+			l.say(r.line, env.Error, r.summary, "The log says: "+r.text+".", costs+unnamed, instead)
 			return
 		}
 	}

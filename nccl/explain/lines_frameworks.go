@@ -32,6 +32,23 @@ func explainKill(l *logged, m string) (summary, costs, instead string) {
 	return "", "", ""
 }
 
+// explainEnd names the rank that torchrun saw fail first.
+func explainEnd(l *logged, _ string) (summary, costs, instead string) {
+	first := l.firstEnded
+	if first["rank"] == "" || first["exitcode"] == "" {
+		return "", "", ""
+	}
+	who, how := "rank "+first["rank"], "with exit code "+first["exitcode"]
+	if first["host"] != "" {
+		who += " on " + first["host"]
+	}
+	if signal, killed := strings.CutPrefix(first["exitcode"], "-"); killed {
+		how = "by signal " + signal
+	}
+	return "", fmt.Sprintf("The launcher ends the other ranks when one fails: %s ended first, %s.", who, how),
+		fmt.Sprintf("Read the output of %s: what it printed last, such as its traceback, has the error.", who)
+}
+
 // explainDeepEP says more of a condition on buffers.
 func explainDeepEP(_ *logged, m string) (summary, costs, instead string) {
 	if anyOf(m, []string{"chunked", "num_rdma_bytes", "num_nvl_bytes"}) {

@@ -95,6 +95,7 @@ type logged struct {
 	sizes         map[string]string   // rank -> elements of that operation
 	progress      map[string]progress // process group -> how far its ranks came
 	rooted        bool                // the next exit code is that of the process whose failure torchrun noticed first
+	firstEnded    map[string]string   // its host, rank and exitcode
 	ignored       int                 // latest line by which Python ignores an exception
 	routedGID     bool                // a connection used a GID of an IPv4 address
 	source        bool                // the text is a program of Python

@@ -80,12 +80,23 @@ func (l *logged) workers(line string) {
 	}
 }
 
+// endOfRank is a line of torchrun's report on a process that failed (torch/distributed/elastic/multiprocessing/errors/__init__.py).
+var endOfRank = pattern{text: `\b(host|rank|exitcode) +: ([\w.-]+)`}
+
 // firstFailure notes how the process ended whose failure torchrun noticed first: it ends the others itself, at last by SIGKILL.
 func (l *logged) firstFailure(line string) {
-	l.rooted = l.rooted || strings.Contains(line, "Root Cause (first observed failure)")
-	if _, code, found := strings.Cut(line, "exitcode  : "); found && l.rooted {
+	if strings.Contains(line, "Root Cause (first observed failure)") {
+		l.rooted, l.firstEnded = true, map[string]string{}
+	}
+	if !l.rooted {
+		return
+	}
+	if at := endOfRank.re().FindStringSubmatch(line); at != nil {
+		l.firstEnded[at[1]] = at[2]
+	}
+	if code, found := l.firstEnded["exitcode"]; found {
 		l.rooted = false
-		is := strings.HasPrefix(code, "-9 ")
+		is := code == "-9"
 		l.killed, l.ownFault = l.killed || is, l.ownFault || !is
 	}
 }
