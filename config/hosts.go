@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -314,8 +315,31 @@ func (l *loader) sysctlKeys(m map[string]string, b fabric.Block, host bool) {
 			l.errorf(r, "Empty value", "%s has no value. Write one, or remove the key.", key)
 		case m[key] == "true" || m[key] == "false": // proc_dointvec of kernel/sysctl.c accepts digits alone
 			l.errorf(r, "Not a number", "%s is %s, but the kernel accepts only numbers. Write %d.", key, m[key], map[string]int{"true": 1}[m[key]])
+		case inBytes(m[key]) != "":
+			l.errorf(r, "Not a number", "%s is %q, but the kernel accepts no units. Write \"%s\".", key, m[key], inBytes(m[key]))
 		}
 	}
+}
+
+var sizeOrNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(\d{1,9})(?:([kmg])(?:i?b)?)?$`) })
+
+// inBytes writes sizes in a list of numbers in bytes: K is 1024, as in /proc. It returns "" for other values, and for numbers alone.
+func inBytes(value string) string {
+	words, sized := strings.Fields(value), false
+	for i, word := range words {
+		at := sizeOrNumber().FindStringSubmatch(word)
+		if at == nil {
+			return ""
+		}
+		if at[2] != "" {
+			n, _ := strconv.Atoi(at[1]) // nine digits
+			words[i], sized = strconv.Itoa(n<<(10*(1+strings.Index("kmg", strings.ToLower(at[2]))))), true
+		}
+	}
+	if !sized {
+		return ""
+	}
+	return strings.Join(words, " ")
 }
 
 // dotsInNames reports whether a part of the key other than an interface's name has a dot.

@@ -4,7 +4,9 @@ host "a" {
     "net.ipv4/ip_forward"              = 1
     "net.ipv4.conf.eth0/100.rp_filter" = 1
     "net.ipv4.conf.all.forwarding"     = true
+    "net.ipv4.tcp_rmem"                = "4096 128KiB 16M"
     "vm.swappiness"                    = ""
+    "kernel.core_pattern"              = "core.%p  16M"
   }
 
   nic "rail0" {
