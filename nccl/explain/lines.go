@@ -10,6 +10,25 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
+// findings are what the lines mean.
+type findings struct {
+	reports      map[reportOf]*report
+	inOrder      []*report
+	foreign      []foreignLine // of other programs, with a known form
+	unknownLines []string      // lines of errors that no form fits, and their number
+	strangers    int
+	firstStrange int
+	completed    *report // the latest one of a completion, and its line
+	completedAt  int
+	fatal        *report        // a hint after which NCCL's trace comes to the program
+	traces       []int          // lines of NCCL's own trace of an error
+	traced       foreignLine    // the first of them that has come to the program
+	inBootstrap  bool           // NCCL's own trace of an error comes from bootstrap
+	dialled      map[string]int // IPv4 addresses to which ranks connect, and the first line
+	blamed       int            // line of an interface that explains connections which fail; 0: none
+	retried      foreignLine    // the latest connection that NCCL wants to try again
+}
+
 // role says what a line of a log stands for.
 type role int
 

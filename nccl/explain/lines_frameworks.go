@@ -10,6 +10,15 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
+// starting is how processes start and meet.
+type starting struct {
+	starts   map[int]int // rank -> how many processes of Lightning have it
+	startsOf int         // number of all of them
+	startsAt int         // line of the last
+	entered  foreignLine // the latest line of a barrier to which not all have come
+	together bool        // all of them have met
+}
+
 const (
 	inProgram = "Correct the program: the network is not the cause."
 	firstDead = "Find the first process that died, and its log: dmesg on that host shows the OOM killer, and the process's own output another error."

@@ -8,102 +8,32 @@ import (
 // src/init.cc, src/bootstrap.cc, src/transport/net_ib, src/transport/net.cc and src/transport/net_socket.cc).
 type logged struct {
 	*reading
-	hosts    map[string]*hostLog
-	order    []string
-	versions map[string]int // line
-	settings []setting
-	traces   []int       // lines of NCCL's own trace of an error
-	traced   foreignLine // the first of them that has come to the program
-	prefixed bool        // a line begins as those of NCCL's log
+	hosts    map[string]*hostLog // by name
+	order    []string            // names of hosts, as the log brings them
+	versions map[string]int      // NCCL version -> its first line
+	settings []setting           // that the log shows
 
-	reports       map[reportOf]*report
-	inOrder       []*report
-	foreign       []foreignLine // of other programs, with a known form
-	unknownLines  []string      // lines of errors that no form fits, and their number
-	strangers     int
-	firstStrange  int
-	dialled       map[string]int // IPv4 addresses to which ranks connect, and the first line
-	blamed        int            // line of an interface that explains connections which fail; 0: none
-	retried       foreignLine    // the latest connection that NCCL wants to try again
-	completed     *report        // the latest one of a completion, and its line
-	completedAt   int
-	previous      string              // the previous line
-	lastError     bool                // the next line is PyTorch's copy of NCCL's last warning
-	lastOf        string              // the process whose line it is
-	blank         bool                // the previous line is blank
-	spaced        bool                // the paste has a blank line after each line
-	crashed       bool                // a line shows that this is the output of a program, not a script
-	nodes         int                 // the largest number of nodes of a communicator; 0: unknown
-	asked         int                 // the largest number of nodes that a launcher is told; 0: unknown
-	members       map[string]*members // commId -> its ranks
-	waits         map[string]string   // rank -> operation in which PyTorch's watchdog stopped it
-	starts        map[int]int         // rank -> how many processes of Lightning have it
-	startsOf      int                 // number of all of them
-	startsAt      int                 // line of the last
-	pkeyAt        int                 // line of a test of RDMA with another partition key than the first
-	peermemAt     int                 // line of lsmod that shows the module nvidia_peermem
-	asksPeermem   bool                // the previous line asks lsmod for a module of GPUDirect RDMA
-	noPeermemAt   int                 // line of such a command that shows none
-	shortShm      int                 // line of prose about a /dev/shm that is too small
-	noGUID        int                 // line that shows a node GUID of zeros
-	containers    int                 // line of prose about ranks in several containers
-	bareShm       int                 // line of a docker run that leaves /dev/shm as it is
-	jaxPrograms   int                 // programs in the text that call jax.distributed.initialize
-	jaxCollective int                 // those of them that compute over all devices
-	jaxDone       bool                // the last of them does
-	pinning       int                 // line of a traceback that is in the DataLoader's thread
-	sharedGPU     bool                // two ranks of a communicator were on one GPU
-	ucxTLS        string              // value of UCX_TLS without a transport of RDMA
-	fe80Path      int                 // line in which UCX sends to a link-local GID
-	wsl           bool                // it speaks of Windows' subsystem for Linux
-	spark         bool                // the text speaks of a DGX Spark
-	kernel7       bool                // and of Linux 7.0
-	provider      bool                // a plugin has selected a provider of libfabric
-	unlocked      int                 // line that shows that memlock is unlimited
-	driver        cudaOf              // what the GPU's driver supports
-	software      cudaOf              // what NCCL or the program was built with
-	testers       map[string]int      // hosts in the list of ranks of nccl-tests, and their ranks
-	tested        int                 // line of the result of nccl-tests
-	table         int                 // line of the heading of its table
-	testGID       gidOf               // the latest GID that perftest prints and cannot work
-	gpuBuffer     int                 // line by which perftest puts its buffer into a GPU
-	inBootstrap   bool                // NCCL's own trace of an error comes from bootstrap
-	joinedAt      int                 // line by which NCCL joins hosts by NVLink
-	sawFirst      string              // rank whose timeout PyTorch's watchdog of another rank names
-	fileAt        int                 // line by which the ranks meet by a file
-	loopAt        int                 // line by which the ranks meet at localhost
-	disableAt     int                 // line of prose that names NCCL_IB_DISABLE, or that sets it
-	mpiAt         int                 // line of an option of Open MPI for its own interfaces
-	mpiOver       string              // and what it names
-	testing       bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
-	fatal         *report             // a hint after which NCCL's trace comes to the program
-	direct        int                 // the first line of a channel by which a GPU writes into another one's memory
-	remoteAt      int                 // the first line of a channel to another host
-	begun         bool                // a communicator begins
-	moved         bool                // a test shows that data arrived
-	preparing     int                 // line of a bar of a program that prepares data, and has not ended
-	stuck         int                 // line of prose that tells of a hang
-	thinAt        int                 // line of NCCL's topology with a PCI link of one lane and 2.5 GT/s
-	loadedAt      int                 // line by which a rank has its weights
-	dataAt        int                 // line of prose about data that are loaded or prepared
-	epochAt       int                 // line of prose that tells when: at the end of an epoch, or at an evaluation
-	unkillable    bool                // and says that the processes cannot be killed
-	ready         bool                // a communicator with several ranks is complete, and none was destroyed
-	entered       foreignLine         // the latest line of a barrier to which not all have come
-	together      bool                // all of them have met
-	differ        bool                // ranks wait in different ones
-	sizes         map[string]string   // rank -> elements of that operation
-	progress      map[string]progress // process group -> how far its ranks came
-	rooted        bool                // the next exit code is that of the process whose failure torchrun noticed first
-	firstEnded    map[string]string   // its host, rank and exitcode
-	ignored       int                 // latest line by which Python ignores an exception
-	routedGID     bool                // a connection used a GID of an IPv4 address
-	source        bool                // the text is a program of Python
-	ownFault      bool                // that process ended by itself
-	killed        bool                // or by SIGKILL
-	dump          int                 // rows of libmlx5's dumps
-	stopped       map[string]bool     // PIDs of Ray's workers that PyTorch's watchdog ended
-	died          map[string]bool     // PIDs of workers that Ray reports as dead
+	paste
+	findings
+	communicators
+	watchdog
+	starting
+	ends
+	devices
+	told
+}
+
+// paste is how the lines of a paste follow each other.
+type paste struct {
+	previous  string // the previous line
+	lastError bool   // the next line is PyTorch's copy of NCCL's last warning
+	lastOf    string // the process whose line it is
+	blank     bool   // the previous line is blank
+	spaced    bool   // the paste has a blank line after each line
+	dump      int    // rows of libmlx5's dumps
+	crashed   bool   // a line shows that this is the output of a program, not a script
+	source    bool   // the text is a program of Python
+	prefixed  bool   // a line begins as those of NCCL's log
 }
 
 // members are the ranks of a communicator that a log shows, and how many it has.
@@ -125,7 +55,12 @@ type gidOf struct {
 const maxHosts = 1 << 16
 
 func newLogged(r *reading) *logged {
-	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, sizes: map[string]string{}, progress: map[string]progress{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]int{}, stopped: map[string]bool{}, died: map[string]bool{}}
+	l := &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}}
+	l.reports, l.dialled = map[reportOf]*report{}, map[string]int{}
+	l.members, l.testers = map[string]*members{}, map[string]int{}
+	l.waits, l.sizes, l.progress = map[string]string{}, map[string]string{}, map[string]progress{}
+	l.stopped, l.died = map[string]bool{}, map[string]bool{}
+	return l
 }
 
 // connects is an address to which NCCL connects: "Connect to 10.0.0.2<4321> failed", "connect to 10.0.0.2 returned".

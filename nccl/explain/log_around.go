@@ -6,6 +6,63 @@ import (
 	"strings"
 )
 
+// told is what prose, settings and programs around the log say of the job.
+type told struct {
+	shortShm      int    // line of prose about a /dev/shm that is too small
+	bareShm       int    // line of a docker run that leaves /dev/shm as it is
+	containers    int    // line of prose about ranks in several containers
+	jaxPrograms   int    // programs in the text that call jax.distributed.initialize
+	jaxCollective int    // those of them that compute over all devices
+	jaxDone       bool   // the last of them does
+	pinning       int    // line of a traceback that is in the DataLoader's thread
+	fileAt        int    // line by which the ranks meet by a file
+	loopAt        int    // line by which the ranks meet at localhost
+	disableAt     int    // line of prose that names NCCL_IB_DISABLE, or that sets it
+	mpiAt         int    // line of an option of Open MPI for its own interfaces
+	mpiOver       string // and what it names
+	preparing     int    // line of a bar of a program that prepares data, and has not ended
+	loadedAt      int    // line by which a rank has its weights
+	dataAt        int    // line of prose about data that are loaded or prepared
+	epochAt       int    // line of prose that tells when: at the end of an epoch, or at an evaluation
+	stuck         int    // line of prose that tells of a hang
+	unkillable    bool   // and says that the processes cannot be killed
+}
+
+// devices is what lines around NCCL's show of hosts, drivers and devices.
+type devices struct {
+	peermemAt   int    // line of lsmod that shows the module nvidia_peermem
+	asksPeermem bool   // the previous line asks lsmod for a module of GPUDirect RDMA
+	noPeermemAt int    // line of such a command that shows none
+	pkeyAt      int    // line of a test of RDMA with another partition key than the first
+	noGUID      int    // line that shows a node GUID of zeros
+	fe80Path    int    // line in which UCX sends to a link-local GID
+	routedGID   bool   // a connection used a GID of an IPv4 address
+	ucxTLS      string // value of UCX_TLS without a transport of RDMA
+	provider    bool   // a plugin has selected a provider of libfabric
+	thinAt      int    // line of NCCL's topology with a PCI link of one lane and 2.5 GT/s
+	joinedAt    int    // line by which NCCL joins hosts by NVLink
+	testing     bool   // perftest or ibv_rc_pingpong has begun, and printed no result yet
+	testGID     gidOf  // the latest GID that perftest prints and cannot work
+	gpuBuffer   int    // line by which perftest puts its buffer into a GPU
+	unlocked    int    // line that shows that memlock is unlimited
+	driver      cudaOf // what the GPU's driver supports
+	software    cudaOf // what NCCL or the program was built with
+	wsl         bool   // it speaks of Windows' subsystem for Linux
+	spark       bool   // the text speaks of a DGX Spark
+	kernel7     bool   // and of Linux 7.0
+}
+
+// ends are how processes ended.
+type ends struct {
+	rooted     bool              // the next exit code is that of the process whose failure torchrun noticed first
+	firstEnded map[string]string // its host, rank and exitcode
+	ownFault   bool              // that process ended by itself
+	killed     bool              // or by SIGKILL
+	ignored    int               // latest line by which Python ignores an exception
+	stopped    map[string]bool   // PIDs of Ray's workers that PyTorch's watchdog ended
+	died       map[string]bool   // PIDs of workers that Ray reports as dead
+}
+
 // foreignLine is a line whose meaning counts only beside others: of another program, or of a trace.
 type foreignLine struct {
 	number int

@@ -10,6 +10,22 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
+// communicators are those of NCCL, and what tests between their ranks showed.
+type communicators struct {
+	members   map[string]*members // commId -> its ranks
+	nodes     int                 // the largest number of nodes of a communicator; 0: unknown
+	asked     int                 // the largest number of nodes that a launcher is told; 0: unknown
+	begun     bool                // a communicator begins
+	ready     bool                // a communicator with several ranks is complete, and none was destroyed
+	moved     bool                // a test shows that data arrived
+	direct    int                 // the first line of a channel by which a GPU writes into another one's memory
+	remoteAt  int                 // the first line of a channel to another host
+	sharedGPU bool                // two ranks of a communicator were on one GPU
+	testers   map[string]int      // hosts in the list of ranks of nccl-tests, and their ranks
+	tested    int                 // line of the result of nccl-tests
+	table     int                 // line of the heading of its table
+}
+
 // hostLog is what a log shows about one host.
 type hostLog struct {
 	line      int                // its first line

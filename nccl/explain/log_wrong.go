@@ -14,6 +14,15 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
+// watchdog is what PyTorch's watchdog says of ranks that wait.
+type watchdog struct {
+	waits    map[string]string   // rank -> operation in which PyTorch's watchdog stopped it
+	sizes    map[string]string   // rank -> elements of that operation
+	progress map[string]progress // process group -> how far its ranks came
+	differ   bool                // ranks wait in different operations
+	sawFirst string              // rank whose timeout PyTorch's watchdog of another rank names
+}
+
 // field returns the word after a name in a line of NCCL's log.
 func field(m, name string) string {
 	_, rest, _ := strings.Cut(m, " "+name+" ")
