@@ -481,7 +481,7 @@ func (s *script) together() {
 		switch {
 		case !strings.HasPrefix(v.name, "NCCL_") && (!s.fleet || !anyOf(v.name, []string{"CUDA_VISIBLE_DEVICES", "UCX_", "GLOO_"})):
 		case v.where == "export" && !inMPI[v.name] && !s.passed[v.name]:
-			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Not set on the other hosts", Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
+			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: notElsewhere, Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
 		case v.where == "mpirun" && exports && first[v.name].where == "mpirun" && !slices.Contains(once, v.name):
 			once, at = append(once, v.name), cmp.Or(at, v.line)
 		}

@@ -129,6 +129,8 @@ func explain(name, text string, f *fabric.Fabric, hosts []*fabric.Host, by fabri
 	default:
 		kind = r.document(name, text)
 	}
+	all := slices.Clone(r.out)
+	r.out = slices.DeleteFunc(r.out, func(f Finding) bool { return f.Summary == notElsewhere && slices.ContainsFunc(all, f.isIdle) })
 	slices.SortStableFunc(r.out, byWeight)
 	for i := range r.out {
 		r.out[i].Instead = by.Fill(r.out[i].Instead)
@@ -157,6 +159,14 @@ func explain(name, text string, f *fabric.Fabric, hosts []*fabric.Host, by fabri
 		out.Open = out.leavesOpen(rest)
 	}
 	return out
+}
+
+// notElsewhere is the summary of a variable that mpirun does not pass on.
+const notElsewhere = "Not set on the other hosts"
+
+// isIdle reports whether another finding says that the same variable has no effect, so that other hosts do not need it.
+func (f Finding) isIdle(other Finding) bool {
+	return f.Name == other.Name && slices.Contains([]string{"Unknown NCCL variable", "Variable that NCCL no longer reads", "Equal to NCCL's default"}, other.Summary)
 }
 
 // byWeight puts first what is most probably the reason: the first finding may be all that is read.
