@@ -33,7 +33,7 @@ func TestHostsOfTheFieldNotesAreImported(t *testing.T) {
 					"printf 'NCCL_SOCKET_IFNAME=enp1s0f0np0\nMASTER_ADDR=192.168.100.10\nMASTER_PORT=12355\nNCCL_DEBUG=INFO\nNCCL_NTHREADS=512\nNCCL_IB_DISABLE=0\n' > /etc/nccl.conf"}
 			},
 			says: []string{`link "spark-1-spark-2-rail0"`, `addresses = ["192.168.100.11/24"]`, "write = false leaves it to them",
-				"Half of a port: enp1s0f0np0 is one of the two functions of a DGX Spark's port; the other is enP2p1s0f0np0",
+				"Half of a port: On a DGX Spark, enp1s0f0np0 is one of the two functions of a port; the other is enP2p1s0f0np0",
 				"MASTER_ADDR in /etc/nccl.conf: NCCL does not read it, so that no file of a fabric needs its value", "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data", `NCCL_IB_DISABLE = "0" is NCCL's default. Remove it.`},
 			lacks: []string{"192.168.100.10\"", "12355"},
 			warns: []string{"without =, a name matches all names that begin with it"},

@@ -46,6 +46,9 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"export MC_RPC_PROTOCOL=‘rdma’\nexport NCCL_DEBUG=INFO\n", "MC_RPC_PROTOCOL Typographic quotes", ""},
 		{"export NCCL_IB_HCA=“mlx5_0”\nexport NCCL_DEBUG=INFO\n", "NCCL_IB_HCA Typographic quotes", ""},
 		{"Check failed: mr ibv_reg_mr failed: Cannot allocate memory\nulimit -l is unlimited inside container\n", "error:  Memory cannot be pinned", "memlock is limited"},
+		{"a:1:2 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory\nbash -c 'ulimit -l unlimited && ./alltoall_perf'\n", "error:  Memory cannot be pinned", "memlock is limited"}, // NVIDIA/nccl/issues/1191
+		{"[0] NCCL INFO NCCL_IB_DISABLE set by environment to 1. [0] NCCL INFO NCCL_IB_HCA set to mlx5_0\n", "NCCL_IB_DISABLE", "Not a number for NCCL"},
+		{"UESta:  DLP- SDES- TLP- ECRC- UnsupReq- ACSViol-\na:1:2 [0] NCCL INFO Using network IB\n", "", "PCI access control"},
 		{"NET/OFI No eligible providers were found\nNET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)\n", "", "found no EFA"}, // lumi-ai-factory/laifs-container-recipes/issues/28
 		{"ibv_reg_mr_iova2 failed with error Cannot allocate memory\nCmaTotal:        0 kB\nCmaFree:    940604 kB\n", "kho=off", ""},
 		{"$ ulimit -l\nunlimited\nUCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory\n", "line 2 shows no limit", "memlock is limited"},

@@ -227,8 +227,9 @@ var (
 	ofMore    = pattern{text: `\bsrun\b|-hosts?\b|-H\b|hostfile|machinefile|--nnodes|--rdzv|[_-]rank\b|\$[\w{(]`}
 )
 
-// unlocked is a line that shows that memlock is unlimited. A command that sets it shows nothing: it may fail, or be of another host.
-var unlocked = pattern{text: `(?i:max locked memory)\s+(?:\(k\w+, -l\) )?unlimited|ulimit -l\W*(?:is|was|says|shows|gives|returns|=|:|->).{0,20}unlimited|\bmemlock=-1`}
+// unlocked is a line that shows that memlock is unlimited. A command that sets it shows nothing: it may fail, or be of
+// another host. A program that runs only after it does.
+var unlocked = pattern{text: `(?i:max locked memory)\s+(?:\(k\w+, -l\) )?unlimited|ulimit -l\W*(?:is|was|says|shows|gives|returns|=|:|->).{0,20}unlimited|\bulimit -l unlimited *&&|\bmemlock=-1`}
 
 // noLimit takes back that memlock is the reason, if a line shows that it is unlimited.
 func (l *logged) noLimit() {

@@ -182,6 +182,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 		l.joins(field(m, "commId"), field(m, "rank"), field(m, "nranks"))
 	case strings.Contains(m, " set by environment to "):
 		name, value, _ := strings.Cut(m, " set by environment to ")
+		value, _, _ = strings.Cut(value, " [") // the next line, where somebody has joined them
 		l.noteSetting(number, name, strings.TrimSuffix(value, "."))
 	case strings.HasPrefix(m, "NCCL_") && strings.Contains(m, " set to "):
 		name, value, _ := strings.Cut(m, " set to ")
