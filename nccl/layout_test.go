@@ -70,11 +70,17 @@ func TestThreeHostsInARingChooseNICsBySubnet(t *testing.T) {
 	}
 }
 
+// chainOf cables the host in the middle, by its rail0 and rail1, to rail0 of the two others.
+func chainOf(left, middle, right *fabric.Host) *fabric.Fabric {
+	return &fabric.Fabric{Hosts: []*fabric.Host{middle, left, right}, Links: []*fabric.Link{
+		cable("ab", "", middle.Name+".rail0", left.Name+".rail0"), cable("ac", "", middle.Name+".rail1", right.Name+".rail0")}}
+}
+
 func TestCablesOfDifferentPrefixLengthsAreToldApart(t *testing.T) {
 	a, _ := machine("a", "eth0 10.0.0.0/31", "eth1 10.0.1.1/30")
 	b, _ := machine("bb", "eth0 10.0.0.1/31")
 	c, _ := machine("ccc", "eth0 10.0.1.2/30")
-	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	f := chainOf(b, a, c)
 	if bits, problem := prefixLength(f); bits != 30 || problem != "" {
 		t.Fatal(bits, problem)
 	}
@@ -89,7 +95,7 @@ func TestAHostAtTheEndOfAChainIsTold(t *testing.T) {
 	a, _ := machine("a", "eth0 10.0.0.1/30", "eth1 10.0.0.5/30")
 	b, snap := machine("bb", "eth0 10.0.0.2/30")
 	c, _ := machine("ccc", "eth0 10.0.0.6/30")
-	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	f := chainOf(b, a, c)
 	if _, problems := Derive(f, b, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "no cable connects bb and ccc") {
 		t.Errorf("%q", problems)
 	}
@@ -118,7 +124,7 @@ func TestIPv6CablesNeedAPrefixOf64BitsEach(t *testing.T) {
 	a, snap := machine("a", "eth0 fd00::1/126", "eth1 fd00:0:0:1::1/64")
 	b, _ := machine("bb", "eth0 fd00::2/126")
 	c, _ := machine("ccc", "eth0 fd00:0:0:1::2/64")
-	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	f := chainOf(b, a, c)
 	f.NCCL.Env = map[string]string{"NCCL_IB_ADDR_FAMILY": "AF_INET6"}
 	for _, n := range []*fabric.NIC{a.NICs[0], b.NICs[0]} { // of the other family: NCCL does not look at them
 		n.Addresses = append(n.Addresses, netip.MustParsePrefix("10.0.0.1/30"))

@@ -151,17 +151,8 @@ func TestAMachineWithTwoNamesIsRefused(t *testing.T) {
 
 // TestDataNamesHostsThatCouldNotBeRead: stdout does, and import says how to leave them out, unless no host was read.
 func TestDataNamesHostsThatCouldNotBeRead(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	if err := os.WriteFile("f.hcl", []byte(pairFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("SSH_AUTH_SOCK", "")
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, pairFile)
+	t.Chdir(filepath.Dir(path))
 	one := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 		if to.Name == "b" {
 			return nil, errors.New("connection refused")

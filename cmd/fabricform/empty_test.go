@@ -61,16 +61,7 @@ func TestAMistakeInAHostIsNotAFabricWithoutHosts(t *testing.T) {
 
 // TestNothingMeasuredIsNoSuccess: a script that verifies must not go on.
 func TestNothingMeasuredIsNoSuccess(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f.hcl")
-	if err := os.WriteFile(path, []byte("host \"a\" {\n  address = \"127.0.0.1\"\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, "host \"a\" {\n  address = \"127.0.0.1\"\n}\n")
 	snapshot := &facts.Snapshot{}
 	netmanager.Part.Put(snapshot, netmanager.Found{})
 	var out bytes.Buffer

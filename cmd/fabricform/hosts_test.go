@@ -83,16 +83,8 @@ func TestAnInterruptEndsTheQuestion(t *testing.T) {
 
 // TestAnInterruptMakesNoHostUnreachable: while hosts are connected to, and while they are read. No plan is shown or saved.
 func TestAnInterruptMakesNoHostUnreachable(t *testing.T) {
-	dir := t.TempDir()
-	path, saved := filepath.Join(dir, "f.hcl"), filepath.Join(dir, "p")
-	if err := os.WriteFile(path, []byte(pairFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, pairFile)
+	saved := filepath.Join(filepath.Dir(path), "p")
 	for _, connected := range []bool{false, true} {
 		for _, command := range []string{"plan -out " + saved, "plan -markdown", "plan -json", "plan -destroy", "plan -destroy -host gone", "apply -auto-approve", "destroy -auto-approve",
 			"pending", "rollback", "unlock", "show", "history", "graph -actions", "render nccl", "verify", "capture"} {
@@ -137,6 +129,23 @@ func TestAnInterruptMakesNoHostUnreachable(t *testing.T) {
 }
 
 // pairFile is a fabric of two hosts that nobody reaches.
+// fileOf writes a file into a folder of its own, where the client's state also is. It returns the file's path and the ID of this build.
+func fileOf(t *testing.T, text string) (path, build string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	path = filepath.Join(dir, "f.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, build
+}
+
 const pairFile = `fabric "f" {}
 host "a" {
   address = "127.0.0.1"
@@ -159,17 +168,7 @@ link "rail0" { endpoints = [host.a.nic.r0, host.b.nic.r0] }
 
 // TestNothingReachedIsNothingProven: no command speaks for a host that it could not read, with a green mark or by its exit.
 func TestNothingReachedIsNothingProven(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f.hcl")
-	if err := os.WriteFile(path, []byte(pairFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("SSH_AUTH_SOCK", "")
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, pairFile)
 	snapshot := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", Up: true, Carrier: true, MTU: 1500}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}}}
 	netmanager.Part.Put(snapshot, netmanager.Found{})
 	answers := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
@@ -178,7 +177,7 @@ func TestNothingReachedIsNothingProven(t *testing.T) {
 		}
 		return answering(build, map[string]any{"snapshot": calls.SnapshotResult{Snapshot: snapshot}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{}}), nil
 	}
-	report := filepath.Join(dir, "r.md")
+	report := filepath.Join(filepath.Dir(path), "r.md")
 	for _, c := range []struct{ command, all, one string }{ // what each says if no host, and if one host is away
 		{"plan", "no host could be read", "b: unreachable"},
 		{"plan -markdown", "no host could be read", "`b` is unreachable"},

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,17 +22,8 @@ import (
 // TestASecondInterruptIsNeverSilent: while the program connects, and while a transaction is being opened, of which it has no
 // token yet. The command prints nothing after that.
 func TestASecondInterruptIsNeverSilent(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f.hcl")
 	const file = "fabric \"f\" {}\nhost \"a\" {\n  address = \"127.0.0.1\"\n  sysctl  = { \"net.ipv4.tcp_mtu_probing\" = 1 }\n}\n"
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, file)
 	for _, c := range []struct {
 		stage string
 		code  int

@@ -24,17 +24,9 @@ import (
 
 // TestRenderWritesOneFilePerHost: each is a script as it is, and nothing is replaced that fabricform did not render.
 func TestRenderWritesOneFilePerHost(t *testing.T) {
-	dir := t.TempDir()
-	path, out := filepath.Join(dir, "f.hcl"), filepath.Join(dir, "scripts", "here")
-	if err := os.WriteFile(path, []byte(pairFile+"nccl {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("SSH_AUTH_SOCK", "")
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, pairFile+"nccl {}\n")
+	dir := filepath.Dir(path)
+	out := filepath.Join(dir, "scripts", "here")
 	answers := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 		snapshot := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", Up: true, Carrier: true, MTU: 1500}},
 			Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix(map[string]string{"a": "10.0.0.1/24", "b": "10.0.0.2/24"}[to.Name])}}}
@@ -194,19 +186,9 @@ func TestRenderWritesOneFilePerHost(t *testing.T) {
 	}
 }
 
-// TestRenderBeforeApplySaysSo: an interface that is still down is no reason to look for a mistake.
+// TestRenderBeforeApplySaysSo: an interface may be down only because the fabric has not been applied yet, and render names that reason.
 func TestRenderBeforeApplySaysSo(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f.hcl")
-	if err := os.WriteFile(path, []byte(pairFile+"nccl {\n  socket_ifname = \"eth0\"\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("SSH_AUTH_SOCK", "")
-	build, err := buildID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, build := fileOf(t, pairFile+"nccl {\n  socket_ifname = \"eth0\"\n}\n")
 	for _, up := range []bool{false, true} {
 		var said bytes.Buffer
 		root := rootCommand(&app{out: view.New(&said), err: view.New(&said), dial: func(context.Context, transport.Target) (io.ReadWriteCloser, error) {

@@ -169,7 +169,7 @@ func TestWordsForOnAndOffAreTurnedIntoDigits(t *testing.T) {
 		}
 	}
 	if f := Check("NCCL_IB_TIMEOUT", "true", Context{}); len(f) != 1 || f[0].Instead != "Write 0 to 31." {
-		t.Errorf("a number that is no switch: %+v", f)
+		t.Errorf("the cure of a number names its range: %+v", f)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestNoFallbackThatNCCLForbids(t *testing.T) {
 	}
 }
 
-// TestAMissingLibibverbsIsNamed: a library that is missing is no device that is missing; an image without it is the most frequent case.
+// TestAMissingLibibverbsIsNamed: explain names the missing library, and does not say that a device is missing. Most often the container's image lacks it.
 func TestAMissingLibibverbsIsNamed(t *testing.T) {
 	for _, line := range []string{"a:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]\n", "a:1:2 [0] NCCL INFO Count not open libibverbs.so.1\n", "a:1:2 [0] NCCL WARN Failed to open libibverbs.so[.1]\n"} {
 		r := Explain("x", line, nil, fabric.Invocation{})

@@ -226,7 +226,7 @@ var startedElsewhere = pattern{text: `(?i)\b(?:srun|sbatch|ssh|pdsh|mpirun|mpiex
 // anOption is the name of an option.
 var anOption = pattern{text: `--[\w-]+`}
 
-// oneOfSeveral reports the command of one host, where nothing shows that the others get it, too.
+// oneOfSeveral reports a command that starts the ranks of one host, if the text does not show commands for the other hosts.
 func (s *script) oneOfSeveral(text string, kind Kind) {
 	if kind != Commands {
 		return

@@ -52,7 +52,7 @@ var systemMeanings = []*meaning{
 var downloadFailed = &meaning{role: symptom, vague: true, summary: "A download failed", costs: "The program wanted to fetch a file, and this host or container does not reach the Internet or that server. Other ranks wait meanwhile, and then report timeouts.", instead: "Download before the start, to a path that all hosts have (HF_HOME, HF_HUB_OFFLINE=1), or give it a proxy or a mirror (HTTPS_PROXY, HF_ENDPOINT).",
 	forms: []string{"couldn't connect to 'https://", "Max retries exceeded with url: ", "LocalEntryNotFoundError", "Failed to resolve 'huggingface.co'", "unable to access 'https://"}}
 
-// serviceSilent is of urllib3, which many programs use for what is no business of NCCL.
+// serviceSilent has warnings of urllib3. Many programs use this library for downloads, which do not concern NCCL.
 var serviceSilent = &meaning{role: hint, summary: "A web service does not answer", costs: "A request over HTTPS to the host in the line timed out, and the program tries again. It is not one of NCCL's connections.", instead: "Check that this host or container reaches that server (curl -v https://…, a proxy, DNS). If the program gives up, its own message tells what it wanted there.",
 	forms: []string{"urllib3.connectionpool:Retrying (", "Read timed out. (read timeout="}}
 

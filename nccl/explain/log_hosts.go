@@ -55,7 +55,7 @@ type hostLog struct {
 	roce      bool               // some of the devices are RoCE ports
 	complete  bool               // a communicator with several ranks is complete
 	plugin    string             // for the network, of a library
-	internal  int                // line that says that there is none
+	internal  int                // line that says that no plugin was found
 	early     string             // "NCCL before …": a line has a form of that time; "": none has
 	ownMade   string             // an interface whose address the host gave itself
 	ownMadeAt int                // its line

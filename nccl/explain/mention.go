@@ -110,7 +110,7 @@ func (s *script) below(name string, line, number int, text string) {
 // bareValue is what follows the name in os.environ["NAME"] = VALUE with a boolean or a number of Python.
 var bareValue = pattern{text: `^["']\]\s*=\s*(True|False|\d+)\s*(?:#.*)?$`}
 
-// notText reports a value of os.environ that is no string: Python takes none other (os.environ.__setitem__).
+// notText reports a boolean or a number that is assigned to os.environ: Python accepts only strings (os.environ.__setitem__).
 func (s *script) notText(number int, name, after string) {
 	m := bareValue.re().FindStringSubmatch(after)
 	if m == nil {

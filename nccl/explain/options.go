@@ -11,7 +11,7 @@ const (
 )
 
 // keeps reads a value that begins at s[*at], behind NAME=, and that holds options of a launcher over several lines, as scripts of Megatron
-// have them: within double quotes, or as an array. It moves *at to the value's end. It returns false if it is no such value.
+// have them: within double quotes, or as an array. It moves *at to the value's end. It returns false for any other value.
 func (l *lexer) keeps(s string, at *int) bool {
 	name, assigns := strings.CutSuffix(strings.TrimSuffix(l.current.String(), "+="), "=")
 	if assigns = assigns || strings.HasSuffix(l.current.String(), "+="); !assigns || !isName(name) {
@@ -43,7 +43,7 @@ func (l *lexer) keeps(s string, at *int) bool {
 			l.lists[name] = append(l.lists[name], w)
 		}
 	}
-	l.current.Reset() // the assignment is none of NCCL's
+	l.current.Reset() // not a setting of NCCL
 	l.inWord = false
 	l.line += strings.Count(value, "\n")
 	*at += len(value) + 1
@@ -53,7 +53,7 @@ func (l *lexer) keeps(s string, at *int) bool {
 // brokenList is a list that goes on in the next lines, within double quotes.
 var brokenList = pattern{text: `^"[\w.,:^=-]*,?\r?\n(?:[ \t]*[\w.:-]+,?\r?\n?){1,20}"`}
 
-// listEnd returns the index of the quote that ends the list which s[i] begins as a value of NCCL's; -1: there is none.
+// listEnd returns the index of the quote that ends the list which s[i] begins as a value of NCCL's; -1 if there is no such quote.
 func (l *lexer) listEnd(s string, i int) int {
 	if name, assigns := strings.CutSuffix(l.current.String(), "="); s[i] == '"' && assigns && ours(name) {
 		if list := brokenList.re().FindString(s[i:min(len(s), i+maxText)]); list != "" {

@@ -18,7 +18,7 @@ func testTable(hosts ...string) string {
 	return out + "#\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
 }
 
-// TestTheReasonComesFirst: whoever reads only the first finding reads the most probable reason, not a remark or an effect.
+// TestTheReasonComesFirst: the first finding is the most probable reason. Remarks and effects come after it.
 func TestTheReasonComesFirst(t *testing.T) {
 	const (
 		closed = "a:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer b<53735>\n"

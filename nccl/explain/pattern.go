@@ -30,7 +30,7 @@ type expression struct {
 	open  bool       // no word is known
 }
 
-// compile panics if the text is no expression.
+// compile panics if the text is not a valid expression.
 func compile(text string) *expression {
 	x := &expression{Regexp: regexp.MustCompile(text)}
 	parsed, err := syntax.Parse(text, syntax.Perl)

@@ -49,9 +49,9 @@ func (c command) texts() (out []string) {
 }
 
 // lexer splits a text for a POSIX shell into simple commands. It handles quotes, backslashes, comments and
-// separators, and does not expand variables or commands, except those that hold options (options.go). Much of what it gets is no script but
-// notes that hold commands, so that no other quote reaches over the end of its line: one without a partner there separates commands, and
-// what a quoted script of several lines has is read as the lines of any script.
+// separators, and does not expand variables or commands, except those that hold options (options.go). Much of its input is not a script but
+// notes that hold commands. So no other quote reaches over the end of its line: a quote without a partner there separates commands, and the
+// lines of a quoted script are read as those of any script.
 type lexer struct {
 	line     int
 	current  strings.Builder
