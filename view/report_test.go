@@ -126,10 +126,14 @@ func TestAnUnreachableHostIsToldOncePerSubject(t *testing.T) {
 		skip(validators.CheckPing, "a", "host a could not be reached: refused"),
 		skip(validators.CheckPing, "c", "host c could not be reached: refused"),
 		filtered,
+		skip(validators.CheckVerbs, "a", "host a could not be reached: refused"),
+		skip(validators.CheckQoS, "a", "host b could not be reached: timed out"),
 	})
 	want := `  - link, ping  a → b  skipped: host a could not be reached: refused
-  - ping  c → b  ping  skipped: host c could not be reached: refused
-  - tcp   a → b  tcp   skipped: host a could not be reached: refused
+  - ping   c → b  ping   skipped: host c could not be reached: refused
+  - tcp    a → b  tcp    skipped: host a could not be reached: refused
+  - verbs  a → b  verbs  skipped: host a could not be reached: refused
+  - qos    a → b  qos    skipped: host b could not be reached: timed out
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
